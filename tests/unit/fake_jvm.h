@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fake_jvm.h: what a HotSpot JVM has in its memory: code in segments, methods, names, and the
+ * description of all that. fake_jvm.c is built as a libjvm.so of its own, which tests load.
+ */
+#ifndef HT_TESTS_UNIT_FAKE_JVM_H
+#define HT_TESTS_UNIT_FAKE_JVM_H
+
+#include <stdint.h>
+
+#define FAKE_SEGMENT 128
+#define FAKE_SEGMENTS 1024
+#define FAKE_INTERPRETER 16	/* its first segment, and how many there are */
+#define FAKE_INTERPRETER_LEN 8
+
+struct fake_struct {
+	const char *type, *field, *type_string;
+	int32_t is_static;
+	uint64_t offset;
+	void *address;
+};
+
+struct fake_type {
+	const char *type, *superclass;
+	int32_t is_oop, is_integer, is_unsigned;
+	uint64_t size;
+};
+
+struct fake_symbol {
+	uint32_t hash;
+	uint16_t length;
+	char body[58];
+};
+
+struct fake_klass {
+	uint64_t vtable;
+	struct fake_symbol *name;
+};
+
+struct fake_pool {
+	uint64_t vtable;
+	struct fake_klass *holder;
+	int32_t length, padding;
+	struct fake_symbol *entries[4];
+};
+
+struct fake_const {
+	uint64_t fingerprint;
+	struct fake_pool *constants;
+	uint16_t name_index;
+};
+
+struct fake_method {
+	uint64_t vtable;
+	struct fake_const *constant;
+};
+
+struct fake_blob {
+	uint64_t header[2];	/* HeapBlock */
+	const char *name;
+	int32_t size, frame_size;
+	struct fake_method *method;
+};
+
+struct fake_space {
+	uint8_t *low_boundary, *high_boundary, *low, *high;
+};
+
+struct fake_heap {
+	uint64_t vtable;
+	struct fake_space memory, segmap;
+	int32_t log2;
+};
+
+struct fake_array {
+	int32_t len, max;
+	struct fake_heap **data;
+};
+
+struct fake_queue {
+	uint64_t vtable;
+	uint8_t *buffer;
+	int32_t limit;
+};
+
+/* All that may be changed, in one place. */
+struct fake_jvm {
+	struct fake_symbol class_name, method_name;
+	struct fake_klass klass;
+	struct fake_pool pool;
+	struct fake_const constant;
+	struct fake_method method;
+	struct fake_heap heap;
+	struct fake_heap *heaps[1];
+	struct fake_array array;
+	struct fake_array *array_pointer;
+	struct fake_queue queue;
+	struct fake_queue *queue_pointer;
+	uint8_t segmap[FAKE_SEGMENTS];
+	struct fake_struct structs[32];
+	struct fake_type types[4];
+};
+
+/* Make it anew. @code: FAKE_SEGMENTS of FAKE_SEGMENT bytes. */
+typedef struct fake_jvm *(*fake_jvm_make_fn)(uint8_t *code);
+/* Put a blob of @n segments to segment @at; the code begins behind the struct. */
+typedef void (*fake_jvm_add_fn)(unsigned at, unsigned n, const char *name, int32_t frame_words,
+				struct fake_method *method);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_hijack.c: which stopped threads may be borrowed. What comes of it is in test_remote.c.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/target.h"
+#include "base/clock.h"
+#include "ht_check.h"
+#include "ht_target.h"
+
+#define STOP_NS (10 * HT_NS_PER_SEC)
+
+static struct ht_target *open_stopped(pid_t pid)
+{
+	struct ht_target *target = NULL;
+
+	ck_ok(ht_target_open(pid, &target, NULL));
+	ck_ok(ht_target_stop(target, ht_deadline_ns(STOP_NS), NULL));
+	return target;
+}
+
+/* The main thread in read(), a waiter, a spinner; and a sleeper, whose sleep would be lost. */
+START_TEST(a_restart_block_is_seen)
+{
+	size_t any = 0, best = 0;
+	struct ht_test_target t;
+	struct ht_target *target;
+
+	ck_ok(ht_test_target_start(&t, "keeper", NULL));
+	target = open_stopped(t.pid);
+	for (size_t i = 0; i < ht_target_threads(target); i++) {
+		any += ht_target_hijackable_waiting(target, i);
+		best += ht_target_hijackable(target, i);
+	}
+	ck_assert_uint_eq(any, 4);
+	ck_assert_uint_eq(best, 3);
+	ht_target_close(target);
+	ck_ok(ht_test_target_stop(&t, NULL));
+}
+END_TEST
+
+static void pause_on(int sig)
+{
+	for (;;)
+		pause();
+}
+
+/* Other data of the heap is right below a stack like that. */
+static void pause_on_alternate_stack(void)
+{
+	char *heap = malloc(3 * 65536);
+	stack_t stack = { .ss_sp = heap + 65536, .ss_size = 65536 };
+	struct sigaction act = { .sa_handler = pause_on, .sa_flags = SA_ONSTACK };
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &act, NULL);
+	raise(SIGUSR1);
+}
+
+static bool is_hijackable(void (*wait)(void))
+{
+	struct ht_target *target;
+	bool is;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		wait();
+	}
+	for (;;) {
+		target = open_stopped(pid);
+		if (ht_regs_syscall(ht_target_regs(target, 0)) == SYS_pause)
+			break;
+		ht_target_close(target);
+	}
+	is = ht_target_hijackable(target, 0);
+	ht_target_close(target);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return is;
+}
+
+static void pause_where_it_is(void)
+{
+	pause_on(0);
+}
+
+START_TEST(the_stack_must_be_one)
+{
+	ck_assert(is_hijackable(pause_where_it_is));
+	ck_assert(!is_hijackable(pause_on_alternate_stack));
+}
+END_TEST
+
+int main(void)
+{
+	return ht_check_run("hijack", (const TTest *const[]){ a_restart_block_is_seen,
+							      the_stack_must_be_one, NULL });
+}
