@@ -70,8 +70,11 @@ int ht_fault(const char *name)
 	trace(name, len);
 	if (spec)
 		begin_list(spec, passed);
-	for (unsigned i = 0; spec && i < HT_FAULT_SPECS && r == 0; i++) {
-		r = meet(spec, &passed[i], name, len);
+	/* Each counts, also behind one that fires. */
+	for (unsigned i = 0; spec && i < HT_FAULT_SPECS; i++) {
+		int met = meet(spec, &passed[i], name, len);
+
+		r = r ?: met;
 		spec = strchr(spec, ',');
 		spec += spec != NULL;
 	}

@@ -561,15 +561,19 @@ int ht_inject_plan(struct ht_target *target, struct ht_space *space, struct ht_p
 		   struct ht_err *err)
 {
 	uint64_t deadline = ht_deadline_ns(STARTING_NS);
+	unsigned refused = 0;	/* in a row */
 	int r;
 
-	for (int tries = 0;; tries++) {
+	for (;;) {
 		r = ht_plan_new(space, ht_target_memfd(target), ret_plan, err);
 		if (r < 0)
 			r = explain_no_plan(target, space, r, err);
 		if (r == 0 || r == -EBUSY)
 			return r;
-		if (r == -EAGAIN ? ht_deadline_passed(deadline) : tries > 0)
+		/* One refusal proves nothing: the libraries may have come between the look
+		 * at what is mapped and the one at whether more is to come. */
+		refused = r == -EAGAIN ? 0 : refused + 1;
+		if (refused == 2 || (!refused && ht_deadline_passed(deadline)))
 			break;
 		ht_target_nap(target, STARTING_NAP_MS);
 	}

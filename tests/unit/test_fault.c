@@ -49,6 +49,11 @@ START_TEST(several_points)
 	/* Another list begins to count. */
 	setenv("HEAPTAP_FAULT", "inject.map:5@1", 1);
 	ck_assert_int_eq(ht_fault("inject.map"), -5);
+	/* One point twice. */
+	setenv("HEAPTAP_FAULT", "inject.map:5@1,inject.map:12@2", 1);
+	ck_assert_int_eq(ht_fault("inject.map"), -5);
+	ck_assert_int_eq(ht_fault("inject.map"), -12);
+	ck_assert_int_eq(ht_fault("inject.map"), 0);
 }
 END_TEST
 

@@ -491,6 +491,21 @@ START_TEST(a_slow_look_at_the_end_is_done_later)
 }
 END_TEST
 
+/* The libraries of a program that is being started come between two looks. */
+START_TEST(one_refusal_to_plan_proves_nothing)
+{
+	struct ht_plan *again = NULL;
+
+	start("keeper");
+	setenv("HEAPTAP_FAULT", "inject.plan:11@1,inject.plan:95@2", 1);
+	ck_assert_msg(!ht_inject_plan(target, space, &again, &err), "%s", err.text);
+	ht_plan_free(again);
+	setenv("HEAPTAP_FAULT", "inject.plan:95@1,inject.plan:95@2", 1);
+	ck_assert_int_eq(ht_inject_plan(target, space, &again, &err), -ENOTSUP);
+	unsetenv("HEAPTAP_FAULT");
+	stop();
+}
+END_TEST
 #endif
 
 START_TEST(nothing_left_over_is_found)
@@ -545,6 +560,7 @@ int main(void)
 		a_slow_placing_is_done_later, a_slow_look_is_done_later,
 		what_is_always_slow_is_not_done, a_slow_unmapping_is_done_later,
 		a_slow_look_at_the_end_is_done_later, what_cannot_be_taken_back_is_told,
+		one_refusal_to_plan_proves_nothing,
 #endif
 		NULL });
 }
