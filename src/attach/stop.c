@@ -25,8 +25,8 @@
 
 #define SPARE_THREADS 32
 #define MOST_URGENT (-20)
-/* That may let a thread go just before it is looked for who they are. */
-#define TRACERS_MAX 8
+/* That may let a thread go just before it is looked for who they are, and take it again. */
+#define TRACERS_MAX 100
 #define LATE_NS (50 * HT_NS_PER_MS)
 /* A child of vfork(2) shares the memory until it starts its program. */
 #define VFORK_NS (100 * HT_NS_PER_MS)
