@@ -443,9 +443,8 @@ class Process:
                 raise Failed(f'the code of {what[0]} in {self.name} was changed by {by} '
                              f'and not restored: {changed_text(self.pid, *what)}')
         self.digests = now
-        for fd, what in files(self.pid).items():
-            if fd not in self.files and re.search('heaptap:|memfd|/proc/', what):
-                raise Failed(f'a file descriptor was left: {fd} is {what}')
+        # It opens such files itself, too, for a moment.
+        until('no file descriptor is open that was left', self._no_files_left, 5)
         for tid, task in tasks(self.pid).items():
             if task['TracerPid'] != '0' or task['State'][0] in ('t' if self.stopped else 'tT'):
                 raise Failed(f'thread {tid} after the detach: TracerPid {task["TracerPid"]}, '
@@ -454,6 +453,10 @@ class Process:
             until('it is stopped again', self._is_stopped, 5)
         # Threads may block signals for a moment by themselves.
         until('the signal masks and dispositions are those from before', self._signals_same, 5)
+
+    def _no_files_left(self):
+        return not any(fd not in self.files and re.search('heaptap:|memfd|/proc/', what)
+                       for fd, what in files(self.pid).items())
 
     def _is_stopped(self):
         return all(task['State'][0] == 'T' for task in tasks(self.pid).values())
