@@ -90,13 +90,28 @@ static bool dispatches_syscalls(pid_t tid)
 	       conf.mode;
 }
 
-bool ht_target_hijackable_waiting(const struct ht_target *target, size_t i)
+const char *ht_target_unborrowable(const struct ht_target *target, size_t i)
 {
 	const struct ht_thread *thread = &target->threads[i];
 
-	return thread->state == HT_THREAD_STOPPED && ht_regs_is_native(&thread->regs) &&
-	       !in_rseq(target, thread) && has_stack_room(target, thread) &&
-	       !has_shadow_stack(thread->tid) && !dispatches_syscalls(thread->tid);
+	if (thread->state != HT_THREAD_STOPPED)
+		return "waits in the kernel";
+	if (!ht_regs_is_native(&thread->regs))
+		return "runs 32-bit code";
+	if (in_rseq(target, thread))
+		return "is in a restartable sequence";
+	if (!has_stack_room(target, thread))
+		return "runs on a stack of the program's own, or has little left of its stack";
+	if (has_shadow_stack(thread->tid))
+		return "has a shadow stack";
+	if (dispatches_syscalls(thread->tid))
+		return "handles its system calls itself, as Wine's do";
+	return NULL;
+}
+
+bool ht_target_hijackable_waiting(const struct ht_target *target, size_t i)
+{
+	return !ht_target_unborrowable(target, i);
 }
 
 bool ht_target_hijackable(const struct ht_target *target, size_t i)

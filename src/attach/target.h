@@ -127,6 +127,8 @@ bool ht_target_hijackable(const struct ht_target *target, size_t i) _nonnull_;
  * poll() always does. In the normal way that goes on unharmed; if we are killed meanwhile the
  * call begins anew, or fails with EINTR if it had been interrupted before. */
 bool ht_target_hijackable_waiting(const struct ht_target *target, size_t i) _nonnull_;
+/* What the thread does that forbids either, as in "thread 12 ...". NULL: nothing. */
+const char *ht_target_unborrowable(const struct ht_target *target, size_t i) _nonnull_;
 
 /* Copy the target's file descriptor @remote_fd; the copy is close-on-exec and shares the
  * open file. Works while running. -EBADF, -ESRCH, -EPERM. */

@@ -285,6 +285,21 @@ static void take_back(struct ht_injection *in)
 		(void)!ht_undo_play(in->undo, NULL, NULL);
 }
 
+static void explain_no_victim(const struct ht_target *target, int error, struct ht_err *err)
+{
+	const char *why = NULL;
+	size_t i = 0;
+
+	/* The first thread's reason stands for all. */
+	if (ht_target_threads(target))
+		why = ht_target_unborrowable(target, i);
+	ht_err_set(err, HT_ERR_FAILED, error,
+		   "can't tap %d (%s): none of its threads is where it can be borrowed: thread %d %s; try again later",
+		   ht_target_pid(target), ht_target_name(target),
+		   why ? ht_target_tid(target, i) : ht_target_pid(target),
+		   why ?: "waits in a system call");
+}
+
 /* One try. -EAGAIN: no thread can be borrowed now; -EEXIST: an address was taken; -ETIME: the
  * stop would have lasted too long. */
 static int try_inject(struct ht_injection *in, bool any_victim, struct ht_err *err)
@@ -304,9 +319,7 @@ static int try_inject(struct ht_injection *in, bool any_victim, struct ht_err *e
 	}
 	r = ht_find_victim(in->target, any_victim || in->launched, &victim);
 	if (r < 0)
-		ht_err_set(err, HT_ERR_FAILED, r,
-			   "can't tap %d (%s): none of its threads is where it can be borrowed; try again later",
-			   ht_target_pid(in->target), ht_target_name(in->target));
+		explain_no_victim(in->target, r, err);
 	if (r == 0)
 		r = ht_place(in->target, victim, in->layout, &files, in->undo,
 			     &ring, err);

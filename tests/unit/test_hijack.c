@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -63,10 +64,21 @@ static void pause_on_alternate_stack(void)
 	raise(SIGUSR1);
 }
 
-static bool is_hijackable(void (*wait)(void))
+/* As Wine does, but that all calls may pass. */
+static void pause_dispatching(void)
+{
+	static char selector;
+
+	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector) < 0)
+		_exit(1);
+	pause_on(0);
+}
+
+/* Why a process in pause() may not be borrowed; NULL: it may. */
+static const char *why_not(void (*wait)(void))
 {
 	struct ht_target *target;
-	bool is;
+	const char *why;
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -79,11 +91,12 @@ static bool is_hijackable(void (*wait)(void))
 			break;
 		ht_target_close(target);
 	}
-	is = ht_target_hijackable(target, 0);
+	why = ht_target_unborrowable(target, 0);
+	ck_assert_int_eq(ht_target_hijackable(target, 0), !why);
 	ht_target_close(target);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	return is;
+	return why;
 }
 
 static void pause_where_it_is(void)
@@ -93,13 +106,20 @@ static void pause_where_it_is(void)
 
 START_TEST(the_stack_must_be_one)
 {
-	ck_assert(is_hijackable(pause_where_it_is));
-	ck_assert(!is_hijackable(pause_on_alternate_stack));
+	ck_assert_ptr_null(why_not(pause_where_it_is));
+	ck_assert_ptr_nonnull(strstr(why_not(pause_on_alternate_stack), "a stack of the program's own"));
+}
+END_TEST
+
+START_TEST(system_calls_of_its_own)
+{
+	ck_assert_ptr_nonnull(strstr(why_not(pause_dispatching), "as Wine's do"));
 }
 END_TEST
 
 int main(void)
 {
 	return ht_check_run("hijack", (const TTest *const[]){ a_restart_block_is_seen,
-							      the_stack_must_be_one, NULL });
+							      the_stack_must_be_one,
+							      system_calls_of_its_own, NULL });
 }
