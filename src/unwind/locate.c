@@ -33,6 +33,9 @@ bool ht_code_read(const struct ht_mapping *mapping, int memfd, uint64_t addr,
 	(!memcmp(code, (const uint8_t[]){ __VA_ARGS__ },                                 \
 		 sizeof((const uint8_t[]){ __VA_ARGS__ })))
 #define CODE_LEN 12
+/* A look at the maps in vain costs so many times what it took. */
+#define PRICE 16
+#define OWED_MAX_NS (20 * HT_NS_PER_MS)
 
 static void read_code(const struct ht_mapping *m, int memfd, uint64_t pc,
 		      uint8_t *ret_code)
@@ -89,32 +92,6 @@ bool ht_code_is_outermost(const struct ht_mapping *mapping, int memfd, uint64_t 
 	       (gap && (is_in_entry(mapping, pc) || is_thread_exit(code)));
 }
 
-/*
- * Reading maps and opening files takes a while, and a stack full of garbage asks for it
- * at each sample. So a re-read that found something new may be followed soon, one that
- * didn't buys time.
- */
-bool ht_walk_refresh(struct ht_walk *walk)
-{
-	struct ht_unwinder *u = walk->unwinder;
-	uint64_t before = ht_now_ns(), after;
-	int r;
-
-	if (walk->refreshed || before < u->refresh_after_ns)
-		return false;
-	walk->refreshed = true;
-	u->stats.refreshes++;
-	r = ht_space_refresh(u->space);
-	after = ht_now_ns();
-	ht_unwinder_sync(u);
-	if (r == 1) {
-		u->refresh_after_ns = after + (after - before);
-		return true;
-	}
-	u->refresh_after_ns = after + ht_max(16 * (after - before), HT_NS_PER_MS);
-	return false;
-}
-
 static const struct ht_mapping *find_text(const struct ht_unwinder *u, uint64_t addr)
 {
 	const struct ht_mapping *mapping = ht_space_find(u->space, addr), *made;
@@ -133,6 +110,34 @@ static const struct ht_mapping *mapping_of(const struct ht_unwinder *u, uint64_t
 	const struct ht_mapping *mapping = exact ? NULL : find_text(u, pc - 1);
 
 	return mapping ? mapping : find_text(u, pc);
+}
+
+/*
+ * Reading maps and opening files takes a while, and a stack full of garbage asks for it at
+ * each sample. So a look that was in vain has to be paid for with time in which there is none,
+ * though several may be owed. One that found the code was needed, and costs nothing: a program
+ * that loads many libraries has many of these in a row. What only might be code has a purse
+ * of its own.
+ */
+static const struct ht_mapping *look_again(struct ht_walk *walk, uint64_t pc, bool exact,
+					   enum ht_purse purse)
+{
+	struct ht_unwinder *u = walk->unwinder;
+	uint64_t now = ht_now_ns(), *paid_ns = &u->paid_ns[purse], before;
+	const struct ht_mapping *m = NULL;
+
+	if (walk->refreshed || *paid_ns > now + OWED_MAX_NS)
+		return NULL;
+	walk->refreshed = true;
+	u->stats.refreshes++;
+	before = ht_cpu_ns();
+	if (ht_space_refresh(u->space) == 1) {
+		ht_unwinder_sync(u);
+		m = mapping_of(u, pc, exact);
+	}
+	if (!m)
+		*paid_ns = ht_max(*paid_ns, now) + PRICE * (ht_cpu_ns() - before);
+	return m;
 }
 
 static bool is_hidden(const struct ht_unwinder *u, uint64_t pc)
@@ -218,11 +223,10 @@ void ht_walk_locate(struct ht_walk *walk, uint64_t pc, bool exact,
 		    struct ht_located *ret_located)
 {
 	struct ht_unwinder *u = walk->unwinder;
-	const struct ht_mapping *m = mapping_of(u, pc, exact);
+	const struct ht_mapping *m = mapping_of(u, pc, exact) ?:
+				     look_again(walk, pc, exact, HT_PURSE_PC);
 	struct ht_pc_entry *entry = &ret_located->entry;
 
-	if (!m && ht_walk_refresh(walk))
-		m = mapping_of(u, pc, exact);
 	*ret_located = (struct ht_located){
 		.mapping = m,
 		.entry = { .pc = pc,
@@ -303,9 +307,7 @@ bool ht_walk_after_call(struct ht_walk *walk, uint64_t ra)
 	if (cached->pc == ra && cached->generation == (uint16_t)u->generation &&
 	    (cached->flags & HT_PC_AFTER_CALL))
 		return true;
-	m = mapping_of(u, ra, false);
-	if (!m && ht_walk_refresh(walk))
-		m = mapping_of(u, ra, false);
+	m = mapping_of(u, ra, false) ?: look_again(walk, ra, false, HT_PURSE_GUESS);
 	if (!m || ra <= m->start)
 		return false;
 	return ends_with_call(code, read_code_before(m, u->memfd, ra, code));

@@ -64,11 +64,18 @@ static inline uint32_t ht_pc_slot(uint64_t pc)
 	return (uint32_t)(pc ^ pc >> 13) & (HT_PC_SLOTS - 1);
 }
 
+/* What isn't in the maps that we know: where a frame is, or a word that might be its address. */
+enum ht_purse {
+	HT_PURSE_PC,
+	HT_PURSE_GUESS,
+	HT_PURSES
+};
+
 struct ht_unwinder {
 	struct ht_space *space;
 	int memfd;
 	uint64_t generation;		/* of the space, as the cache knows it */
-	uint64_t refresh_after_ns;
+	uint64_t paid_ns[HT_PURSES];	/* until when looks at maps in vain are paid for */
 	unsigned n_hidden;
 	struct { ht_addr_t start, end; } hidden[HT_HIDDEN_RANGES];
 	struct ht_libunwind *libunwind;	/* made when first needed */
@@ -115,7 +122,6 @@ void ht_walk_locate(struct ht_walk *walk, uint64_t pc, bool exact,
 		    struct ht_located *ret_located) _nonnull_;
 /* @ra is code, and a call instruction ends just before it. */
 bool ht_walk_after_call(struct ht_walk *walk, uint64_t ra) _nonnull_;
-bool ht_walk_refresh(struct ht_walk *walk) _nonnull_;
 /* The outermost frame of a program or thread, by the looks of the code at @pc. @gap: no
  * unwind data says better. */
 bool ht_code_is_outermost(const struct ht_mapping *mapping, int memfd, uint64_t pc,
