@@ -146,6 +146,10 @@ static int cant_open(const struct ht_target *target, int error, struct ht_err *e
 	if (error == -ESRCH || error == -ENOENT)
 		return ht_err_set(err, HT_ERR_GONE, -ESRCH, "%d (%s) has ended", target->pid,
 				  target->facts.name);
+	if (error == -EXDEV)
+		return ht_err_set(err, HT_ERR_GONE, error,
+				  "%d (%s) started another program meanwhile; nothing was changed, try again",
+				  target->pid, target->facts.name);
 	return ht_err_set(err,
 			  error == -EPERM || error == -EACCES ? HT_ERR_PERM : HT_ERR_FAILED,
 			  error, "can't open %d (%s): %s%s", target->pid,

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -166,6 +167,23 @@ START_TEST(exec_is_noticed)
 }
 END_TEST
 
+#ifdef HT_FAULTS
+START_TEST(exec_while_it_is_opened)
+{
+	struct ht_target *target;
+	struct ht_err err = { 0 };
+	pid_t pid = start_child(NULL, NULL);
+
+	setenv("HEAPTAP_FAULT", "attach.open:18", 1);	/* EXDEV */
+	ck_assert_int_eq(ht_target_open(pid, &target, &err), -EXDEV);
+	unsetenv("HEAPTAP_FAULT");
+	ck_assert_int_eq(err.kind, HT_ERR_GONE);
+	ck_assert_ptr_nonnull(strstr(err.text, "started another program meanwhile"));
+	end_child(pid);
+}
+END_TEST
+#endif
+
 START_TEST(takes_an_fd)
 {
 	struct ht_target *target;
@@ -220,5 +238,8 @@ int main(int argc, char **argv)
 	return ht_check_run("target",
 			    (const TTest *const[]){ opens_and_knows, refuses, memory,
 						    exec_is_noticed, takes_an_fd, leaderless,
+#ifdef HT_FAULTS
+						    exec_while_it_is_opened,
+#endif
 						    NULL });
 }
