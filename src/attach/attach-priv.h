@@ -250,5 +250,8 @@ int ht_target_open_flags(pid_t pid, unsigned flags, struct ht_target **ret_targe
 int ht_gadgets_find(const struct ht_target *target, struct ht_gadgets *ret_gadgets);
 /* Still there? */
 bool ht_gadgets_hold(const struct ht_target *target);
+/* Look again if not: a target that was opened just after an exec had no libc yet. To be called
+ * while it runs, since that takes a while. */
+void ht_gadgets_renew(struct ht_target *target);
 
 #endif

@@ -132,3 +132,9 @@ bool ht_gadgets_hold(const struct ht_target *target)
 	return ht_target_read(target, gadgets->pop_result, code, 2) == 0 &&
 	       ht_find_pop_result(code, 2, &at);
 }
+
+void ht_gadgets_renew(struct ht_target *target)
+{
+	if (!ht_gadgets_hold(target))
+		(void)ht_gadgets_find(target, &target->gadgets);
+}

@@ -585,9 +585,8 @@ static int stop_all(struct ht_target *target, uint64_t deadline_ns, struct ht_er
 		r = keep ? 0 : ht_target_reserve(target, want);
 		if (r < 0)
 			return ht_err_set(err, HT_ERR_FAILED, r, "out of memory");
-		/* Opened just after an exec it had no libc yet. */
-		if (!keep && !ht_gadgets_hold(target))
-			(void)ht_gadgets_find(target, &target->gadgets);
+		if (!keep)
+			ht_gadgets_renew(target);
 		r = keep ? 0 : await_sharers(target, deadline_ns, err);
 		if (r == -ETIMEDOUT)
 			return r;
@@ -673,6 +672,8 @@ int ht_target_stop_thread(struct ht_target *target, pid_t tid, uint64_t deadline
 	if (target->n_threads >= seizable(target))
 		return ht_err_set(err, HT_ERR_FAILED, -ENOBUFS,
 				  "too many threads were stopped one by one");
+	if (!keep)
+		ht_gadgets_renew(target);
 	ht_sigchld_block(&old);
 	target->stops_all = false;
 	r = stop_one(target, tid, deadline_ns, &late, err);

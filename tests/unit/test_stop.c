@@ -349,6 +349,25 @@ START_TEST(we_are_urgent_meanwhile)
 }
 END_TEST
 
+/* The libc in which heaptap looks for code to use comes a moment after an exec. */
+START_TEST(opened_just_after_an_exec)
+{
+	const struct ht_gadgets none = { 0 };
+	struct ht_target *target = start("keeper", NULL);
+	struct ht_err err = { 0 };
+
+	target->gadgets = none;
+	stop(target);
+	ck_assert(ht_gadgets_hold(target));
+	ht_target_resume(target);
+	target->gadgets = none;
+	ck_ok(ht_target_stop_thread(target, t.pid, ht_deadline_ns(STOP_NS), &err));
+	ck_assert(ht_gadgets_hold(target));
+	ht_target_close(target);
+	ht_test_target_kill(&t);
+}
+END_TEST
+
 /* Others trace it for a moment, again and again: that's told from what forbids it for ever. */
 START_TEST(tracers_pass_by)
 {
@@ -730,7 +749,8 @@ int main(void)
 					    deadline_ends_the_seizing, late_ones_are_let_go,
 					    grows,
 					    all_are_stopped_and_let_go, phases,
-					    we_are_urgent_meanwhile, tracers_pass_by, one_thread,
+					    we_are_urgent_meanwhile, opened_just_after_an_exec,
+					    tracers_pass_by, one_thread,
 					    job_control_stop_stays, no_signal_is_lost,
 					    threads_come_and_go, leaderless,
 					    unhandled_signals_fail_no_call,
