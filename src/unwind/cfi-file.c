@@ -220,8 +220,8 @@ static bool find_by_table(const struct ht_cfi *cfi, uint64_t pc,
 }
 
 /* Where FDEs overlap, the one that starts first wins, as in the table. */
-static bool find_by_walk(const struct ht_cfi_section *section, uint64_t pc,
-			 struct ht_cfi_reader *reader, struct ht_cfi_fde *ret_fde)
+static int find_by_walk(const struct ht_cfi_section *section, uint64_t pc, size_t *budget,
+			struct ht_cfi_reader *reader, struct ht_cfi_fde *ret_fde)
 {
 	size_t offset, best = SIZE_MAX;
 	struct ht_cfi_fde fde;
@@ -230,23 +230,25 @@ static bool find_by_walk(const struct ht_cfi_section *section, uint64_t pc,
 
 	ht_cfi_reader_init(reader, section);
 	while ((r = ht_cfi_reader_next(reader, &fde, &offset)) != 0) {
+		if (!ht_cfi_spend(budget))
+			return -E2BIG;
 		if (r < 0 || !covers(&fde, pc) || (best != SIZE_MAX && fde.start >= start))
 			continue;
 		best = offset;
 		start = fde.start;
 	}
-	return best != SIZE_MAX && ht_cfi_reader_at(reader, best, ret_fde) > 0;
+	return best != SIZE_MAX && ht_cfi_reader_at(reader, best, ret_fde) > 0 ? 0 : -ENODATA;
 }
 
-int ht_cfi_find(const struct ht_cfi *cfi, uint64_t pc, struct ht_cfi_reader *reader,
-		struct ht_cfi_fde *ret_fde)
+int ht_cfi_find(const struct ht_cfi *cfi, uint64_t pc, size_t *budget,
+		struct ht_cfi_reader *reader, struct ht_cfi_fde *ret_fde)
 {
+	int r = -ENODATA;
 	unsigned i;
 
 	if (find_by_table(cfi, pc, reader, ret_fde))
 		return 0;
-	for (i = 0; i < cfi->n_sections; i++)
-		if (find_by_walk(&cfi->sections[i], pc, reader, ret_fde))
-			return 0;
-	return -ENODATA;
+	for (i = 0; i < cfi->n_sections && r == -ENODATA; i++)
+		r = find_by_walk(&cfi->sections[i], pc, budget, reader, ret_fde);
+	return r;
 }

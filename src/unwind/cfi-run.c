@@ -361,3 +361,18 @@ int ht_cfi_run_next(struct ht_cfi_run *run, uint64_t *ret_start, uint64_t *ret_e
 	*ret_end = run->loc;
 	return 1;
 }
+
+int ht_cfi_run_to(struct ht_cfi_run *run, const struct ht_cfi_fde *fde, uint64_t pc,
+		  size_t *budget)
+{
+	uint64_t start, end;
+
+	ht_cfi_run_init(run, fde);
+	while (ht_cfi_run_next(run, &start, &end) > 0) {
+		if (pc >= start && pc < end)
+			return 0;
+		if (!ht_cfi_spend(budget))
+			return -E2BIG;
+	}
+	return -EINVAL;
+}

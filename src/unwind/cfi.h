@@ -123,9 +123,11 @@ int ht_cfi_reader_at(struct ht_cfi_reader *reader, size_t offset,
 		     struct ht_cfi_fde *ret_fde) _must_check_ _nonnull_;
 
 /* The FDE that covers module address @pc: by the search table when there is a good one,
- * else by walking. @reader keeps the CIE. -ENODATA: none. */
-int ht_cfi_find(const struct ht_cfi *cfi, uint64_t pc, struct ht_cfi_reader *reader,
-		struct ht_cfi_fde *ret_fde) _must_check_ _nonnull_;
+ * else by walking. @reader keeps the CIE. @budget: how many entries may still be looked at,
+ * lowered; NULL: all. -ENODATA: none; -E2BIG: the budget is used up. */
+int ht_cfi_find(const struct ht_cfi *cfi, uint64_t pc, size_t *budget,
+		struct ht_cfi_reader *reader, struct ht_cfi_fde *ret_fde) _must_check_
+	_nonnull_args_(1, 4, 5);
 
 struct ht_cfi_run {
 	const struct ht_cfi_fde *fde;
@@ -146,6 +148,21 @@ void ht_cfi_run_init(struct ht_cfi_run *run, const struct ht_cfi_fde *fde) _nonn
  * come in order and without holes. */
 int ht_cfi_run_next(struct ht_cfi_run *run, uint64_t *ret_start, uint64_t *ret_end)
 	_must_check_ _nonnull_;
+
+/* Run @fde's program up to the row for @pc, which is in run->row then. @budget as above, in
+ * rows. 0; -EINVAL: there is none; -E2BIG. */
+int ht_cfi_run_to(struct ht_cfi_run *run, const struct ht_cfi_fde *fde, uint64_t pc,
+		  size_t *budget) _must_check_ _nonnull_args_(1, 2);
+
+/* Take one of *budget, if that isn't NULL; false: there is none left. */
+static inline bool ht_cfi_spend(size_t *budget)
+{
+	if (budget && !*budget)
+		return false;
+	if (budget)
+		--*budget;
+	return true;
+}
 
 /* Parse a CIE's initial instructions into its initial row; the rest of @cie is set. For
  * the reader. 0 or -EINVAL. */

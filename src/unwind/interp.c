@@ -397,17 +397,6 @@ static int apply(const struct ht_cfi_row *row, const struct ht_cfi_cie *cie,
 	return 0;
 }
 
-static int find_row(struct ht_cfi_run *run, const struct ht_cfi_fde *fde, uint64_t pc)
-{
-	uint64_t start, end;
-
-	ht_cfi_run_init(run, fde);
-	while (ht_cfi_run_next(run, &start, &end) > 0)
-		if (pc < end)
-			return 0;
-	return -EINVAL;
-}
-
 static void cfi_closep(struct ht_cfi *cfi)
 {
 	ht_cfi_close(cfi);
@@ -421,9 +410,9 @@ int ht_interp_step_cfi(const struct ht_cfi *cfi, uint64_t bias, uint64_t pc,
 	struct ht_cfi_run run;
 	int r;
 
-	r = ht_cfi_find(cfi, pc, &reader, &fde);
+	r = ht_cfi_find(cfi, pc, memory->budget, &reader, &fde);
 	if (r == 0)
-		r = find_row(&run, &fde, pc);
+		r = ht_cfi_run_to(&run, &fde, pc, memory->budget);
 	if (r < 0)
 		return r;
 	return apply(&run.row, fde.cie, memory, bias, frame);

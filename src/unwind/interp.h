@@ -18,7 +18,14 @@ struct ht_interp_memory {
 	/* Read 8 bytes of the target. 0 or negative errno. */
 	int (*read)(void *arg, uint64_t addr, uint64_t *ret_value);
 	void *arg;
+	/* How many entries and rows of unwind data may still be looked at, lowered by each step;
+	 * NULL: all. Without a search table a step may look at all that there is, so a walk
+	 * of many must have an end of its own. */
+	size_t *budget;
 };
+
+/* Of one walk: some ten milliseconds. */
+#define HT_INTERP_BUDGET ((size_t)1 << 20)
 
 /* What a call must leave as it was, by the ABI. */
 #define HT_INTERP_CALL_SAVED (1u << HT_REG_RBX | 1u << HT_REG_RBP | 1u << HT_REG_R12 |   \
@@ -35,7 +42,7 @@ struct ht_interp_frame {
 /* Unwind the frame in @frame, whose code is at module address @pc (for a return address:
  * that minus 1) of the ELF image @elf loaded at @bias. On success @frame holds the caller.
  * -ENODATA: no FDE covers pc; -EINVAL: bad CFI; -EFAULT: memory; -ENODEV: a register
- * that isn't known was needed. */
+ * that isn't known was needed; -E2BIG: the budget is used up. */
 int ht_interp_step(const uint8_t *elf, size_t elf_len, uint64_t bias, uint64_t pc,
 		   const struct ht_interp_memory *memory, struct ht_interp_frame *frame)
 	_must_check_ _nonnull_;

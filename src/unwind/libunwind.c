@@ -239,24 +239,20 @@ static int write_image(struct step *s, const struct ht_cfi_row *row, uint8_t ra_
 	return s->len < IMAGE_SIZE ? 0 : -EINVAL;
 }
 
-/* Find the row for module address @pc and write it down. -ENODATA, -EINVAL. */
+/* Find the row for module address @pc and write it down. -ENODATA, -EINVAL, -E2BIG. */
 static int prepare(struct step *s, struct ht_module *module, uint64_t pc)
 {
 	struct ht_cfi_reader reader;
 	struct ht_cfi_fde fde;
 	struct ht_cfi_run run;
-	uint64_t start, end;
 	const struct ht_cfi *cfi = ht_module_cfi(module);
-	int r = cfi ? ht_cfi_find(cfi, pc, &reader, &fde) : -ENODATA;
+	size_t *budget = s->memory->budget;
+	int r = cfi ? ht_cfi_find(cfi, pc, budget, &reader, &fde) : -ENODATA;
 
+	if (r == 0)
+		r = ht_cfi_run_to(&run, &fde, pc, budget);
 	if (r < 0)
 		return r;
-	ht_cfi_run_init(&run, &fde);
-	do {
-		r = ht_cfi_run_next(&run, &start, &end);
-		if (r <= 0)
-			return -EINVAL;
-	} while (pc < start || pc >= end);
 	s->signal = fde.cie->signal;
 	s->end = run.row.regs[fde.cie->ra_reg].kind == HT_CFI_UNDEFINED;
 	if (s->end)

@@ -28,6 +28,7 @@ struct ht_live {
 	void *upt;		/* of the thread that is expected, or NULL */
 	/* Of the walk that is under way: */
 	struct ht_interp_frame frame;
+	size_t budget;
 	bool exact;
 	bool traced;		/* it is the expected thread's */
 	struct ht_stack *stack;
@@ -116,7 +117,7 @@ static const struct ht_mapping *find_text(const struct ht_live *live, uint64_t a
 static int step_module(struct ht_live *live, struct ht_module *module, uint64_t bias,
 		       uint64_t pc)
 {
-	struct ht_interp_memory memory = { read_word, live };
+	struct ht_interp_memory memory = { read_word, live, &live->budget };
 	const struct ht_cfi *cfi = ht_module_cfi(module);
 	int r = ht_libunwind_step(live->libunwind, module, bias, pc, &memory,
 				  &live->frame);
@@ -182,6 +183,7 @@ static void walk(struct ht_live *live, struct ht_stack *ret_stack)
 	enum ht_stack_end end = HT_STACK_DEEP;
 
 	live->exact = true;
+	live->budget = HT_INTERP_BUDGET;
 	live->stack = ret_stack;
 	ret_stack->n_frames = 0;
 	while (ret_stack->n_frames < HT_MAX_FRAMES && step(live, &end))

@@ -48,7 +48,7 @@ static int step_with_libunwind(struct ht_walk *walk, const struct ht_mapping *ma
 /* Replace walk->full by its caller. */
 static int step_full(struct ht_walk *walk)
 {
-	struct ht_interp_memory memory = { read_word, walk };
+	struct ht_interp_memory memory = { read_word, walk, &walk->budget };
 	struct ht_interp_frame frame = walk->full;
 	struct ht_located located;
 	const struct ht_mapping *m;

@@ -232,6 +232,7 @@ static void start(struct ht_walk *walk, struct ht_unwinder *u,
 		.bp = input->regs[HT_REG_RBP],
 		.bp_known = input->known & (1u << HT_REG_RBP),
 		.exact = !input->rip_is_return,
+		.budget = HT_INTERP_BUDGET,
 	};
 	memcpy(walk->full.regs, input->regs, sizeof(walk->full.regs));
 	walk->full.known = input->known;

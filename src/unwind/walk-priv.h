@@ -108,6 +108,7 @@ struct ht_walk {
 	struct ht_interp_frame full;
 	bool full_exact;
 	uint32_t full_depth;
+	size_t budget;			/* of the slow steps */
 	uint64_t fault_addr;		/* where a read failed */
 	enum ht_stack_end end;
 };

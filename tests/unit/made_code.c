@@ -86,6 +86,7 @@ void made_walk(struct made *made, uint64_t pc, bool exact)
 		.bp_known = true,
 		.exact = exact,
 		.full_exact = exact,
+		.budget = HT_INTERP_BUDGET,
 	};
 	memcpy(made->walk.full.regs, made->input.regs, sizeof(made->input.regs));
 	made->walk.full.known = made->input.known;

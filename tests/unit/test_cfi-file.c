@@ -13,7 +13,7 @@ static uint64_t find(const struct opened *o, uint64_t pc)
 {
 	static struct ht_cfi_reader reader;
 	struct ht_cfi_fde fde;
-	int r = ht_cfi_find(&o->cfi, pc, &reader, &fde);
+	int r = ht_cfi_find(&o->cfi, pc, NULL, &reader, &fde);
 
 	ck_assert(r == 0 || r == -ENODATA);
 	return r == 0 ? fde.start : 0;
@@ -67,6 +67,29 @@ START_TEST(find_with_and_without_a_table)
 END_TEST
 
 /* As the table does it. */
+/* Of a walk only; the table needs none. */
+START_TEST(finding_has_a_budget)
+{
+	static struct ht_cfi_reader reader;
+	struct ht_cfi_fde fde;
+	size_t budget = 3;
+	struct opened o;
+
+	make_two(&elf);
+	elf.hdr[3] = 0xff;
+	open_elf(&elf, &o);
+	ck_ok(ht_cfi_find(&o.cfi, HT_ELF_TEXT + 32, &budget, &reader, &fde));
+	ck_assert_uint_eq(budget, 1);
+	ck_assert_int_eq(ht_cfi_find(&o.cfi, HT_ELF_TEXT + 32, &budget, &reader, &fde), -E2BIG);
+	ck_assert_uint_eq(budget, 0);
+	close_elf(&o);
+	elf.hdr[3] = 0x3b;
+	open_elf(&elf, &o);
+	ck_ok(ht_cfi_find(&o.cfi, HT_ELF_TEXT + 32, &budget, &reader, &fde));
+	close_elf(&o);
+}
+END_TEST
+
 START_TEST(find_the_first_of_overlapping)
 {
 	struct opened o;
@@ -224,7 +247,7 @@ END_TEST
 int main(void)
 {
 	return ht_check_run("cfi-file", (const TTest *const[]){
-		find_with_and_without_a_table, find_the_first_of_overlapping,
+		find_with_and_without_a_table, finding_has_a_budget, find_the_first_of_overlapping,
 		open_by_the_program_header, compressed_debug_frame, tables_that_point_elsewhere, headers_that_are_none,
 		more_sections_than_we_keep, NULL });
 }

@@ -268,10 +268,38 @@ START_TEST(alignments)
 }
 END_TEST
 
+START_TEST(a_row_by_its_address)
+{
+	struct ht_cfi_reader reader;
+	struct ht_cfi_fde fde;
+	struct opened o;
+	size_t offset, budget = 1;
+
+	ht_elf_init(&elf);
+	ht_elf_fde(&elf.eh, ht_elf_plain_cie(&elf.eh), HT_ELF_TEXT, 100,
+		   HT_ELF_CODE(0x41, 0x0e, 16, 0x41, 0x0e, 24, 0x41, 0x0e, 32));
+	open_elf(&elf, &o);
+	ht_cfi_reader_init(&reader, &o.cfi.sections[0]);
+	ck_assert_int_eq(ht_cfi_reader_next(&reader, &fde, &offset), 1);
+	for (int i = 0; i < 4; i++) {
+		ck_ok(ht_cfi_run_to(&run, &fde, HT_ELF_TEXT + (unsigned)i, NULL));
+		ck_assert_int_eq(run.row.cfa.value, 8 + 8 * i);
+	}
+	ck_assert_int_eq(ht_cfi_run_to(&run, &fde, HT_ELF_TEXT + 100, NULL), -EINVAL);
+	ck_assert_int_eq(ht_cfi_run_to(&run, &fde, HT_ELF_TEXT - 1, NULL), -EINVAL);
+	/* Each row that is passed over is one of it. */
+	ck_ok(ht_cfi_run_to(&run, &fde, HT_ELF_TEXT + 1, &budget));
+	ck_assert_uint_eq(budget, 0);
+	ck_assert_int_eq(ht_cfi_run_to(&run, &fde, HT_ELF_TEXT + 1, &budget), -E2BIG);
+	close_elf(&o);
+}
+END_TEST
+
 int main(void)
 {
 	return ht_check_run("cfi-run", (const TTest *const[]){
 		advances, cfa_rules, register_rules, registers_above_16_are_ignored,
 		restore_takes_the_initial_rule, remember_saves_the_cfa_too,
-		bad_programs_spare_what_came_before, set_loc_goes_forward_only, initial_instructions, alignments, NULL });
+		bad_programs_spare_what_came_before, set_loc_goes_forward_only, initial_instructions, alignments,
+		a_row_by_its_address, NULL });
 }

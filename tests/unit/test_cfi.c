@@ -237,7 +237,7 @@ static void walk_all(const uint8_t *image, size_t len)
 				ck_assert(fde.start <= start && start < end && end <= fde.end);
 		}
 	}
-	r = ht_cfi_find(&cfi, HT_ELF_TEXT + 40, &reader, &fde);
+	r = ht_cfi_find(&cfi, HT_ELF_TEXT + 40, NULL, &reader, &fde);
 	ck_assert(r == 0 || r == -ENODATA);
 	ht_cfi_close(&cfi);
 }

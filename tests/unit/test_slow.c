@@ -234,10 +234,29 @@ START_TEST(ends)
 }
 END_TEST
 
+/* Without a search table each step looks at all unwind data that there is. */
+START_TEST(the_budget)
+{
+	init();
+	FUNCTION(0, 0x0c, 3, 16);
+	start();
+	walk->full.regs[HT_REG_RBX] = S(8);
+	made.words[9] = 0xabcd;
+	walk->budget = 1;
+	ck_assert(ht_walk_slowly(walk));
+	ck_assert_uint_eq(walk->budget, 0);
+	made_walk(&made, 0, true);
+	walk->full.regs[HT_REG_RBX] = S(8);
+	walk->budget = 0;
+	check_end(HT_STACK_BAD_CFI);
+	made_stop(&made);
+}
+END_TEST
+
 int main(void)
 {
 	return ht_check_run("slow", (const TTest *const[]){
 		one_step_with_all_registers, registers_are_fetched_from_further_down,
 		popped_registers_are_back, slots_below_sp_are_stale, both_ways_must_agree,
-		after_a_guess, out_of_a_signal_frame, ends, NULL });
+		after_a_guess, out_of_a_signal_frame, ends, the_budget, NULL });
 }
