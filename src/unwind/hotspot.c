@@ -21,8 +21,10 @@
 #define MAX_ENTRIES 8192
 #define MAX_WORD 64		/* names of types and fields that are of interest */
 #define MAX_HEAPS 8
+#define MAX_LIBJVMS 8	/* files of that name that are looked into */
 #define MAX_FRAME (256 * 1024)
 #define MAX_HOPS 4096
+#define WINDOW 256		/* bytes of a segment map that are read at once */
 #define MAX_SYMBOL 1024
 #define FREE_SEGMENT 0xff
 #define SLOTS (1 << 12)
@@ -227,16 +229,24 @@ static bool take_module(struct ht_hotspot *h, const struct ht_mapping *mapping)
 
 static void find_libjvm(struct ht_hotspot *h)
 {
+	const struct ht_module *last = NULL;
 	const struct ht_mapping *mapping;
+	unsigned left = MAX_LIBJVMS;
 	size_t i;
 
 	h->generation = ht_space_generation(h->space);
 	h->structs = h->types = 0;
-	for (i = 0; (mapping = ht_space_at(h->space, i)); i++)
-		if (mapping->module && (mapping->prot & HT_PROT_EXEC) &&
-		    !strcmp(ht_module_name(mapping->module), LIBJVM) &&
-		    take_module(h, mapping))
+	for (i = 0; left && (mapping = ht_space_at(h->space, i)); i++) {
+		if (!mapping->module || mapping->module == last ||
+		    !(mapping->prot & HT_PROT_EXEC) ||
+		    strcmp(ht_module_name(mapping->module), LIBJVM) != 0)
+			continue;
+		if (take_module(h, mapping))
 			return;
+		/* It may be mapped in very many pieces, and have very many symbols. */
+		last = mapping->module;
+		left--;
+	}
 }
 
 static void take_struct(struct ht_hotspot *h, const struct vm_struct *s)
@@ -369,10 +379,34 @@ static const struct heap *heap_of(const struct ht_hotspot *h, uint64_t pc)
 	return NULL;
 }
 
+/* A piece of a segment map: [start, end) of the segments. */
+struct window {
+	uint64_t start, end;
+	uint8_t at[WINDOW];
+};
+
+/* What the map says of @segment. A hostile one leads back in hops of one: read what is before
+ * it, too. */
+static bool get_segment(const struct ht_hotspot *h, const struct heap *heap, uint64_t segment,
+			struct window *w, uint8_t *ret_back)
+{
+	uint64_t n = ht_min(segment + 1, (uint64_t)WINDOW);
+
+	if (segment < w->start || segment >= w->end) {
+		w->start = segment + 1 - n;
+		w->end = segment + 1;
+		if (!get(h, heap->segmap + w->start, w->at, n))
+			return false;
+	}
+	*ret_back = w->at[segment - w->start];
+	return true;
+}
+
 /* The CodeBlob around @pc; 0: none. */
 static uint64_t blob_of(const struct ht_hotspot *h, uint64_t pc)
 {
 	const struct heap *heap = heap_of(h, pc);
+	struct window window;
 	uint64_t segment, blob;
 	unsigned hops;
 	uint8_t back;
@@ -381,8 +415,9 @@ static uint64_t blob_of(const struct ht_hotspot *h, uint64_t pc)
 	if (!heap)
 		return 0;
 	segment = (pc - heap->low) >> heap->log2;
+	window.start = window.end = 0;
 	for (hops = 0; hops < MAX_HOPS; hops++, segment -= back) {
-		if (!get(h, heap->segmap + segment, &back, 1) || back == FREE_SEGMENT ||
+		if (!get_segment(h, heap, segment, &window, &back) || back == FREE_SEGMENT ||
 		    back > segment)
 			return 0;
 		if (!back)

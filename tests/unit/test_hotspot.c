@@ -5,6 +5,27 @@
 #include <errno.h>
 
 #include "made_jvm.h"
+#include "unwind/elfview.h"
+
+/* The test is linked with --wrap for these, and counts them. */
+static unsigned reads, views;
+
+int __real_ht_fd_pread_all(int fd, void *data, size_t len, uint64_t offset);
+int __wrap_ht_fd_pread_all(int fd, void *data, size_t len, uint64_t offset);
+int __real_ht_elfview_open(const uint8_t *image, size_t len, struct ht_elfview *ret_view);
+int __wrap_ht_elfview_open(const uint8_t *image, size_t len, struct ht_elfview *ret_view);
+
+int __wrap_ht_fd_pread_all(int fd, void *data, size_t len, uint64_t offset)
+{
+	reads++;
+	return __real_ht_fd_pread_all(fd, data, len, offset);
+}
+
+int __wrap_ht_elfview_open(const uint8_t *image, size_t len, struct ht_elfview *ret_view)
+{
+	views++;
+	return __real_ht_elfview_open(image, len, ret_view);
+}
 
 static struct made_jvm made;
 static struct ht_hotspot *hotspot;
@@ -285,10 +306,57 @@ START_TEST(no_jvm)
 }
 END_TEST
 
+/* A map that leads back one segment at a time. */
+START_TEST(many_hops)
+{
+	start();
+	check(0, HT_JAVA_COMPILED, 48);
+	made.add(100, 900, "nmethod", 2, &made.jvm->method);
+	memset(made.jvm->segmap + 101, 1, 899);
+	tick();
+	check(0, HT_JAVA_COMPILED, 48);
+	reads = 0;
+	check(999, HT_JAVA_COMPILED, 16);
+	ck_assert_uint_lt(reads, 16);
+	stop();
+}
+END_TEST
+
+/* A file by that name, without what a JVM has, in very many pieces. */
+START_TEST(a_library_in_pieces)
+{
+	enum { PIECES = 32 };
+	uint8_t *at = mmap(NULL, 2 * PIECES * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char path[128];
+	int fd;
+
+	ck_assert(at != MAP_FAILED);
+	start();
+	ck_assert_int_eq(tool_run("mkdir %s/no && ${CC:-cc} -shared -x c /dev/null -o %s/no/libjvm.so",
+				  made.dir, made.dir), 0);
+	snprintf(path, sizeof(path), "%s/no/libjvm.so", made.dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	for (size_t i = 0; i < PIECES; i++)
+		ck_assert(mmap(at + 2 * i * 4096, 4096, PROT_READ | PROT_EXEC,
+			       MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED);
+	dlclose(made.library);
+	made.library = dlopen(NULL, RTLD_NOW);
+	ck_assert_int_ge(ht_space_refresh(made.space), 0);
+	views = 0;
+	check(0, HT_JAVA_NOT, 0);
+	ck_assert_uint_le(views, 2);
+	close(fd);
+	munmap(at, 2 * PIECES * 4096);
+	stop();
+}
+END_TEST
+
 int main(void)
 {
 	return ht_check_run("hotspot", (const TTest *const[]){
 		kinds_of_code, names, code_that_changes, words_that_lie,
 		descriptions_that_lack_something, any_bytes, a_library_that_costs_time,
-		no_jvm, NULL });
+		no_jvm, many_hops,
+		a_library_in_pieces, NULL });
 }
