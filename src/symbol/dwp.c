@@ -21,6 +21,8 @@
 #define HEADER 16
 #define MAX_INDEX ((size_t)256 << 20)
 #define MAX_COLUMNS 16
+/* Tables are two thirds full at most; a full one mustn't be read whole for each unit. */
+#define MAX_PROBES 4096
 
 struct ht_dwp {
 	struct ht_elf elf;
@@ -186,7 +188,7 @@ static bool find_row(const struct ht_dwp *dwp, uint64_t id, uint32_t *ret_row)
 	uint32_t step = ((uint32_t)(id >> 32) & mask) | 1;
 	uint64_t signature;
 
-	for (uint32_t i = 0; i < dwp->slots; i++, slot = (slot + step) & mask) {
+	for (uint32_t i = 0; i < dwp->slots && i < MAX_PROBES; i++, slot = (slot + step) & mask) {
 		memcpy(&signature, dwp->index.data + slots_at() + (uint64_t)slot * 8, 8);
 		row = u32_at(dwp, rows_at(dwp) + (uint64_t)slot * 4);
 		if (signature == id && row && row <= dwp->units) {

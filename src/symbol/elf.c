@@ -18,7 +18,8 @@
 #define MAX_IMAGE ((size_t)64 << 20)
 #define MAX_SECTIONS (1 << 20)
 #define MAX_NAMES (16 << 20)
-#define MAX_NOTES (1 << 16)
+#define MAX_NOTES (1 << 16)	/* bytes of a section of them */
+#define MAX_NOTE_SECTIONS 64	/* real files have up to a dozen */
 #define PAGE 4096
 
 int ht_elf_read(const struct ht_elf *elf, uint64_t offset, void *data, size_t len)
@@ -183,20 +184,25 @@ static size_t id_in_notes(const struct ht_elf *elf, const Elf64_Shdr *section, u
 size_t ht_elf_build_id(const struct ht_elf *elf, uint8_t *id, size_t max)
 {
 	Elf64_Shdr segment = { .sh_type = SHT_NOTE };
-	size_t i, n = 0;
+	size_t i, n = 0, left = MAX_NOTE_SECTIONS;
 	Elf64_Phdr ph;
 
-	for (i = 1; !n && i < elf->n_sections; i++)
-		if (elf->sections[i].sh_type == SHT_NOTE)
-			n = id_in_notes(elf, &elf->sections[i], id, max);
-	for (i = 0; !n && i < elf->header.e_phnum; i++) {
+	for (i = 1; !n && left && i < elf->n_sections; i++) {
+		if (elf->sections[i].sh_type != SHT_NOTE)
+			continue;
+		n = id_in_notes(elf, &elf->sections[i], id, max);
+		left--;
+	}
+	for (i = 0; !n && left && i < elf->header.e_phnum; i++) {
 		if (ht_elf_read(elf, elf->header.e_phoff + i * sizeof(ph), &ph, sizeof(ph)) < 0)
 			break;
 		segment.sh_offset = ph.p_offset;
 		segment.sh_size = ph.p_filesz;
 		segment.sh_addralign = ph.p_align;
-		if (ph.p_type == PT_NOTE)
-			n = id_in_notes(elf, &segment, id, max);
+		if (ph.p_type != PT_NOTE)
+			continue;
+		n = id_in_notes(elf, &segment, id, max);
+		left--;
 	}
 	return n;
 }

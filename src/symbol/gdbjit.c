@@ -128,7 +128,8 @@ static uint64_t descriptor_in(const struct table *table)
 }
 
 /* Its address in the file; 0: it has none. */
-static int search_module(const struct ht_module *module, uint64_t *ret_addr)
+static int search_module(struct ht_gdbjit *gdb, const struct ht_module *module,
+			 uint64_t *ret_addr)
 {
 	struct ht_elf elf = HT_ELF_INIT;
 	size_t i, tables = 0;
@@ -137,10 +138,12 @@ static int search_module(const struct ht_module *module, uint64_t *ret_addr)
 	*ret_addr = 0;
 	for (i = 1; r == 0 && !*ret_addr && i < elf.n_sections && tables < TABLES_MAX; i++) {
 		_cleanup_(table_fini) struct table table = { NULL, 0, NULL, 0 };
+		uint64_t left = HT_GDBJIT_SEARCH_MAX - ht_min(gdb->search_bytes, HT_GDBJIT_SEARCH_MAX);
 
 		tables += elf.sections[i].sh_type == SHT_SYMTAB ||
 			  elf.sections[i].sh_type == SHT_DYNSYM;
-		r = load_table(&elf, &elf.sections[i], MODULE_TABLE_MAX, &table);
+		r = load_table(&elf, &elf.sections[i], ht_min(left, MODULE_TABLE_MAX), &table);
+		gdb->search_bytes += table.names_len + table.n * sizeof(Elf64_Sym);
 		if (r == 0)
 			*ret_addr = descriptor_in(&table);
 		r = r == -ENOMEM ? r : 0;
@@ -179,7 +182,7 @@ static int look_at_mapping(struct ht_gdbjit *gdb, const struct ht_mapping *mappi
 	if (known) {
 		addr = *known;
 	} else {
-		r = search_module(mapping->module, &addr);
+		r = search_module(gdb, mapping->module, &addr);
 		if (r == 0)
 			r = ht_map_put(&gdb->searched, id, addr);
 	}

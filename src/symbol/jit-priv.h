@@ -109,6 +109,7 @@ int ht_mapfile_read(struct ht_mapfile *file) _must_check_ _nonnull_;
 #define HT_GDBJIT_ENTRIES_MAX 65536
 #define HT_GDBJIT_FILE_MAX ((size_t)16 << 20)
 #define HT_GDBJIT_ALL_MAX ((uint64_t)256 << 20)
+#define HT_GDBJIT_SEARCH_MAX ((uint64_t)4 << 30)	/* bytes of modules' tables, in all */
 
 struct ht_gdbjit_file {
 	uint64_t hash;		/* of what the entry said */
@@ -121,6 +122,7 @@ struct ht_gdbjit {
 	struct ht_space *space;
 	uint64_t generation;	/* of the space, when modules were looked through */
 	struct ht_map searched;		/* module -> address of its descriptor in the file, or 0 */
+	uint64_t search_bytes;		/* read for that so far */
 	ht_vec(ht_addr_t) descriptors;
 	struct ht_map known;	/* entries: their numbers in files */
 	ht_vec(struct ht_gdbjit_file) files;

@@ -20,7 +20,16 @@
 
 static bool is_debug(const char *name)
 {
-	return strncmp(name, ".debug_", 7) == 0 || strncmp(name, ".zdebug_", 8) == 0;
+	return strncmp(name, ".debug_", 7) == 0 || strncmp(name, ".zdebug_", 8) == 0 ||
+	       strncmp(name, ".gnu.debuglto_", 14) == 0;
+}
+
+/* libdw may ask for its bytes; of packed ones it has names of its own (.gnu_debugaltlink). */
+static bool counts(const struct ht_elf *elf, size_t i)
+{
+	return elf->sections[i].sh_type != SHT_NOBITS &&
+	       (is_debug(ht_elf_section_name(elf, i)) ||
+		(elf->sections[i].sh_flags & SHF_COMPRESSED));
 }
 
 /* How large a debug section is when it is unpacked. */
@@ -64,8 +73,7 @@ bool ht_sections_fit(const struct ht_elf *elf)
 	bool zstd, fits;
 
 	for (size_t i = 1; i < elf->n_sections; i++) {
-		if (elf->sections[i].sh_type == SHT_NOBITS ||
-		    !is_debug(ht_elf_section_name(elf, i)))
+		if (!counts(elf, i))
 			continue;
 		size = unpacked(elf, i, &zstd);
 		if (size > MAX_DEBUG_BYTES || (sum += size) > MAX_DEBUG_BYTES)
@@ -86,8 +94,7 @@ const char *ht_sections_objection(const struct ht_elf *elf, Elf *handle)
 	for (i = 1; i < elf->n_sections; i++) {
 		Elf_Scn *section;
 
-		if (elf->sections[i].sh_type == SHT_NOBITS ||
-		    !is_debug(ht_elf_section_name(elf, i)))
+		if (!counts(elf, i))
 			continue;
 		size = unpacked(elf, i, &zstd);
 		if (size > MAX_DEBUG_BYTES || (sum += size) > MAX_DEBUG_BYTES)

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TABLE ((size_t)1 << 30)
+/* Of a file: it has two, but for one that wants to cost time; and of all together. */
+#define MAX_TABLES 4
+#define MAX_TABLE_BYTES ((size_t)1 << 30)
 #define MAX_SYMBOLS (16 << 20)
 #define MAX_WALK 256
 
@@ -38,6 +40,7 @@ struct pool {
 struct ht_symtab {
 	ht_vec(struct entry) entries;
 	ht_vec(struct pool) pools;
+	size_t budget;		/* how many bytes of tables may still be read */
 	bool full;
 };
 
@@ -47,6 +50,7 @@ int ht_symtab_new(struct ht_symtab **ret_symtab)
 
 	if (!symtab)
 		return -ENOMEM;
+	symtab->budget = MAX_TABLE_BYTES;
 	*ret_symtab = symtab;
 	return 0;
 }
@@ -150,18 +154,20 @@ static int add_table(struct ht_symtab *symtab, const struct ht_elf *elf,
 	if (section->sh_link >= elf->n_sections || section->sh_entsize != sizeof(Elf64_Sym) ||
 	    symtab->pools.len > UINT8_MAX)
 		return 0;
-	r = ht_elf_load(elf, &elf->sections[section->sh_link], MAX_TABLE, &text, &text_len);
+	r = ht_elf_load(elf, &elf->sections[section->sh_link], symtab->budget, &text, &text_len);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
+	symtab->budget -= text_len;
 	pool = ht_vec_push(&symtab->pools);
 	if (!pool) {
 		free(text);
 		return -ENOMEM;
 	}
 	*pool = (struct pool){ (char *)text, text_len };
-	r = ht_elf_load(elf, section, MAX_TABLE, &table, &len);
+	r = ht_elf_load(elf, section, symtab->budget, &table, &len);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
+	symtab->budget -= len;
 	r = add_symbols(symtab, elf, table, len / sizeof(Elf64_Sym),
 			(uint8_t)(symtab->pools.len - 1));
 	free(table);
@@ -170,15 +176,16 @@ static int add_table(struct ht_symtab *symtab, const struct ht_elf *elf,
 
 int ht_symtab_add(struct ht_symtab *symtab, const struct ht_elf *elf)
 {
-	size_t i;
+	size_t i, tables = 0;
 	int r;
 
-	for (i = 1; i < elf->n_sections; i++) {
+	for (i = 1; i < elf->n_sections && tables < MAX_TABLES; i++) {
 		const Elf64_Shdr *section = &elf->sections[i];
 
 		if ((section->sh_type != SHT_SYMTAB && section->sh_type != SHT_DYNSYM) ||
 		    (section->sh_flags & SHF_COMPRESSED))
 			continue;
+		tables++;
 		r = add_table(symtab, elf, section);
 		if (r < 0)
 			return r;

@@ -211,8 +211,37 @@ START_TEST(hostile_rows)
 }
 END_TEST
 
+/* Without a free slot, each unit that isn't there would be looked for everywhere. */
+START_TEST(a_full_table)
+{
+	enum { MANY = 1 << 16 };
+	static struct {
+		uint32_t version, columns, units, slots;
+		uint64_t signatures[MANY];
+		uint32_t rows[MANY];
+		uint32_t kinds[1], offsets[1], sizes[1];
+	} full = { .version = 5, .columns = 1, .units = 1, .slots = MANY, .kinds = { 1 },
+		   .sizes = { 4 } };
+	struct ht_unit_parts parts = { .base = 0 };
+	size_t budget = 1000;
+	struct ht_dwp *dwp;
+
+	for (size_t i = 0; i < MANY; i++)
+		full.rows[i] = 1;
+	/* Where it should be, and as far from there as can be. */
+	full.signatures[3] = FIRST;
+	full.signatures[2] = SECOND & ~UINT64_C(7);
+	full.signatures[2] |= 3;
+	ck_ok(ht_dwp_new(make_file(&full, sizeof(full)), &dwp));
+	ck_ok(ht_dwp_unit(dwp, FIRST, &budget, &parts));
+	ck_assert_int_eq(ht_dwp_unit(dwp, full.signatures[2], &budget, &parts), -ENOENT);
+	ht_dwp_free(dwp);
+}
+END_TEST
+
 int main(void)
 {
 	return ht_check_run("dwp", (const TTest *const[]){
-		two_units, the_older_version, malformed_indices, hostile_rows, NULL });
+		two_units, the_older_version, malformed_indices, hostile_rows,
+		a_full_table, NULL });
 }

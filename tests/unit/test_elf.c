@@ -353,6 +353,35 @@ START_TEST(notes_that_lie)
 }
 END_TEST
 
+/* Each may be read whole for nothing: after so many none is believed. */
+START_TEST(notes_without_end)
+{
+	enum { MANY = 100 };
+	static struct {
+		struct image image;
+		Elf64_Shdr sections[MANY];
+	} many;
+	uint8_t id[HT_BUILD_ID_MAX];
+
+	fresh_notes();
+	put_note(NT_GNU_BUILD_ID, "GNU", 4, "idid", 4);
+	many.image = image;
+	many.image.header.e_shoff = offsetof(__typeof__(many), sections);
+	many.image.header.e_shnum = MANY;
+	for (size_t i = 1; i < MANY; i++)
+		many.sections[i] = (Elf64_Shdr){ .sh_type = SHT_NOTE };
+	many.sections[2] = image.sections[NOTES];
+	ck_ok(ht_elf_init_image(&elf, (const uint8_t *)&many, sizeof(many)));
+	ck_assert_uint_eq(ht_elf_build_id(&elf, id, sizeof(id)), 4);
+	ht_elf_fini(&elf);
+	many.sections[MANY - 1] = many.sections[2];
+	many.sections[2] = many.sections[1];
+	ck_ok(ht_elf_init_image(&elf, (const uint8_t *)&many, sizeof(many)));
+	ck_assert_uint_eq(ht_elf_build_id(&elf, id, sizeof(id)), 0);
+	ht_elf_fini(&elf);
+}
+END_TEST
+
 /* --- where the code is --- */
 
 static void segment(int i, uint64_t vaddr, uint64_t offset, uint64_t memsz, uint32_t flags)
@@ -432,5 +461,5 @@ int main(void)
 	return ht_check_run("elf", (const TTest *const[]){
 		kinds, behind_an_fd, sections_by_name, names_that_lead_astray,
 		counts_in_the_first_section, section_headers_that_are_not_there, loading,
-		build_ids, notes_that_lie, text, text_that_cannot_be, NULL });
+		build_ids, notes_that_lie, notes_without_end, text, text_that_cannot_be, NULL });
 }

@@ -287,6 +287,24 @@ START_TEST(what_is_read_is_bounded)
 }
 END_TEST
 
+/* So is what is looked through for descriptors, which many large files may be. */
+START_TEST(the_search_is_bounded)
+{
+	struct object a = object_of(0x10000, "first", "second");
+	struct entry one;
+
+	start();
+	add(&one, &a, sizeof(a));
+	gdb.search_bytes = HT_GDBJIT_SEARCH_MAX;
+	check(0x10000, NULL);
+	stop();
+	start();
+	check(0x10000, "first");
+	ck_assert_uint_gt(gdb.search_bytes, 0);
+	stop();
+}
+END_TEST
+
 /* A target that has ended, or execed. */
 START_TEST(no_memory)
 {
@@ -302,5 +320,5 @@ int main(void)
 {
 	return ht_check_run("gdbjit", (const TTest *const[]){
 		what_is_registered, a_linked_file, lists_that_lie, files_that_lie,
-		unwind_data_comes_and_goes, what_is_read_is_bounded, no_memory, NULL });
+		unwind_data_comes_and_goes, what_is_read_is_bounded, the_search_is_bounded, no_memory, NULL });
 }

@@ -129,6 +129,43 @@ START_TEST(objections)
 }
 END_TEST
 
+/* libdw unpacks what names the supplementary file, too. */
+START_TEST(other_packed_sections)
+{
+	const Elf64_Chdr packed = { .ch_type = ELFCOMPRESS_ZLIB, .ch_size = UINT64_C(1) << 40 };
+	static struct {
+		Elf64_Ehdr header;
+		Elf64_Shdr sections[3];
+		Elf64_Chdr packed;
+		char names[64];
+	} image;
+	struct ht_buf bytes = HT_BUF_INIT;
+
+	elf_version(EV_CURRENT);
+	image.header = (Elf64_Ehdr){ .e_type = ET_DYN, .e_machine = EM_X86_64,
+				     .e_version = EV_CURRENT, .e_ehsize = sizeof(image.header),
+				     .e_shoff = offsetof(__typeof__(image), sections),
+				     .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3,
+				     .e_shstrndx = 2 };
+	memcpy(image.header.e_ident, ELFMAG, SELFMAG);
+	image.header.e_ident[EI_CLASS] = ELFCLASS64;
+	image.header.e_ident[EI_DATA] = ELFDATA2LSB;
+	image.header.e_ident[EI_VERSION] = EV_CURRENT;
+	image.packed = packed;
+	memcpy(image.names, "\0.gnu_debugaltlink\0.shstrtab", 29);
+	image.sections[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_PROGBITS,
+					  .sh_flags = SHF_COMPRESSED,
+					  .sh_offset = offsetof(__typeof__(image), packed),
+					  .sh_size = sizeof(packed), .sh_addralign = 1 };
+	image.sections[2] = (Elf64_Shdr){ .sh_name = 19, .sh_type = SHT_STRTAB,
+					  .sh_offset = offsetof(__typeof__(image), names),
+					  .sh_size = sizeof(image.names), .sh_addralign = 1 };
+	ck_ok(ht_buf_append(&bytes, &image, sizeof(image)));
+	ck_assert_str_eq(objection_to(&bytes), HT_LINES_LARGE);
+	ht_buf_fini(&bytes);
+}
+END_TEST
+
 START_TEST(failures)
 {
 	struct ht_elf elf = HT_ELF_INIT;
@@ -148,5 +185,5 @@ int main(void)
 	if (!tool_present("objcopy"))
 		ht_check_skip("objcopy (binutils) is needed");
 	return ht_check_run("sections", (const TTest *const[]){
-		packed_or_not, objections, failures, NULL });
+		packed_or_not, objections, other_packed_sections, failures, NULL });
 }

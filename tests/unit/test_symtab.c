@@ -212,9 +212,47 @@ START_TEST(agrees_with_nm)
 }
 END_TEST
 
+/* Each with the names of all: a file that wants to cost time and memory. */
+START_TEST(tables_without_end)
+{
+	enum { TABLES = 300 };
+	static struct {
+		Elf64_Ehdr header;
+		Elf64_Shdr sections[2 + TABLES];
+		Elf64_Sym symbols[TABLES];
+		char names[4096];
+	} many;
+	struct ht_symtab *symtab;
+	struct image image;
+
+	image_init(&image, SHT_SYMTAB);
+	many.header = image.header;
+	many.header.e_shoff = offsetof(__typeof__(many), sections);
+	many.header.e_shnum = 2 + TABLES;
+	many.header.e_shstrndx = 1;
+	many.sections[1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_size = sizeof(many.names),
+					 .sh_offset = offsetof(__typeof__(many), names) };
+	strcpy(many.names + 1, "function");
+	for (size_t i = 0; i < TABLES; i++) {
+		many.sections[2 + i] = (Elf64_Shdr){
+			.sh_type = SHT_SYMTAB, .sh_link = 1, .sh_entsize = sizeof(Elf64_Sym),
+			.sh_size = sizeof(Elf64_Sym),
+			.sh_offset = offsetof(__typeof__(many), symbols) + i * sizeof(Elf64_Sym) };
+		many.symbols[i] = (Elf64_Sym){
+			.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+			.st_shndx = 1, .st_value = 0x1000 + 16 * i, .st_size = 16 };
+	}
+	symtab = load(&many, sizeof(many));
+	ck_assert_ptr_nonnull(ht_symtab_find(symtab, 0x1000));
+	ck_assert_ptr_nonnull(ht_symtab_find(symtab, 0x1010));
+	ck_assert_ptr_null(ht_symtab_find(symtab, 0x1000 + 16 * 100));
+	ht_symtab_free(symtab);
+}
+END_TEST
+
 int main(void)
 {
 	return ht_check_run("symtab", (const TTest *const[]){
 		choice_at_an_equal_address, sizes_gaps_and_labels, hostile_tables,
-		agrees_with_nm, NULL });
+		agrees_with_nm, tables_without_end, NULL });
 }
