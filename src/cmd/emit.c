@@ -116,6 +116,7 @@ static int make_reports_for_parent(struct emitter *e)
 	struct ht_err err;
 	int r;
 
+	ht_bound_memory();
 	e->debuginfod = ht_fetch_start(e->options);
 	r = make_reports(e, true, &err);
 	for (size_t i = 0; i < e->outputs->n && r == 0; i++)

@@ -137,6 +137,10 @@ int ht_fetch_check(const struct ht_record_options *options, struct ht_err *err) 
 /* For the process that makes the reports. NULL when it isn't wanted or can't be had. */
 struct ht_debuginfod *ht_fetch_start(const struct ht_record_options *options) _nonnull_;
 
+/* bound.c: for a process that reads hostile files: from now on it can have so much memory as the
+ * machine has left, and is the first to go when there's none. */
+void ht_bound_memory(void);
+
 /* emit.c: from a recording to its reports. */
 
 /* Write all reports. All are tried; the first failure is the result. @signal_fd: a signal

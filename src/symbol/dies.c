@@ -78,23 +78,51 @@ static bool has_functions_below(int tag, bool nested)
 	}
 }
 
-static int visit(struct ht_dies *dies, Dwarf_Die *parent, unsigned depth, bool nested,
-		 size_t *budget)
+/* A walk over a tree goes forward only: children come behind their parent, siblings behind
+ * those. Not where an attribute says otherwise of where the next sibling is: such a file
+ * could be walked for ever. */
+static bool goes_on(Dwarf_Die *die, Dwarf_Off *last)
+{
+	Dwarf_Off off = dwarf_dieoffset(die);
+
+	if (off <= *last)
+		return false;
+	*last = off;
+	return true;
+}
+
+struct listing {
+	struct ht_dies *dies;
+	Dwarf_Die *cu;
+	bool nested;
+	size_t *budget;
+	Dwarf_Off last;
+	int r;
+};
+
+static int visit(struct listing *l, Dwarf_Die *parent, unsigned depth)
 {
 	Dwarf_Die die;
 	int r = dwarf_child(parent, &die), tag;
 
-	for (; r == 0; r = dwarf_siblingof(&die, &die)) {
-		if (!spend(budget))
+	for (; r == 0 && goes_on(&die, &l->last); r = dwarf_siblingof(&die, &die)) {
+		if (!spend(l->budget))
 			return -E2BIG;
 		tag = dwarf_tag(&die);
-		if (tag == DW_TAG_subprogram && (r = add_func(dies, &die, budget)) < 0)
+		if (tag == DW_TAG_subprogram && (r = add_func(l->dies, &die, l->budget)) < 0)
 			return r;
-		if (depth < MAX_DEPTH && has_functions_below(tag, nested) &&
-		    (r = visit(dies, &die, depth + 1, nested, budget)) < 0)
+		if (depth < MAX_DEPTH && has_functions_below(tag, l->nested) &&
+		    (r = visit(l, &die, depth + 1)) < 0)
 			return r;
 	}
 	return 0;
+}
+
+static void visit_all(void *arg)
+{
+	struct listing *l = arg;
+
+	l->r = visit(l, l->cu, 0);
 }
 
 static int by_lo(const void *a_, const void *b_)
@@ -108,12 +136,13 @@ static int by_lo(const void *a_, const void *b_)
 
 static int list(struct ht_dies *dies, Dwarf_Die *cu, bool nested, size_t *budget)
 {
+	struct listing listing = { dies, cu, nested, budget, dwarf_dieoffset(cu), 0 };
 	struct func *func;
 	uint64_t max_hi = 0;
 	int r;
 
 	ht_vec_clear(&dies->funcs);
-	r = visit(dies, cu, 0, nested, budget);
+	r = ht_oom_try(visit_all, &listing) ? listing.r : -ENOMEM;
 	if (dies->funcs.len)
 		qsort(dies->funcs.at, dies->funcs.len, sizeof(*func), by_lo);
 	ht_vec_foreach(func, &dies->funcs) {
@@ -193,6 +222,7 @@ struct descent {
 	Dwarf_Die *chain;
 	size_t len;
 	size_t max;
+	Dwarf_Off last;
 };
 
 /* dwarf_haspc() would read lists of any length. */
@@ -219,7 +249,7 @@ static bool descend(struct descent *d, Dwarf_Die *parent, unsigned depth)
 	bool inlined;
 
 	for (; r == 0; r = dwarf_siblingof(&die, &die)) {
-		if (!spend(&d->budget))
+		if (!goes_on(&die, &d->last) || !spend(&d->budget))
 			return true;
 		tag = dwarf_tag(&die);
 		inlined = tag == DW_TAG_inlined_subroutine;
@@ -242,10 +272,11 @@ size_t ht_dies_chain(const struct ht_dies *dies, Dwarf *dwarf, uint64_t addr,
 		     Dwarf_Die *chain, size_t max)
 {
 	const struct func *func = find(dies, addr);
-	struct descent descent = { dies->split, addr, LOOKUP_BUDGET, chain, 1, max };
+	struct descent descent = { dies->split, addr, LOOKUP_BUDGET, chain, 1, max, 0 };
 
 	if (!func || max == 0 || !dwarf_offdie(dwarf, func->off, &chain[0]))
 		return 0;
+	descent.last = func->off;
 	descend(&descent, &chain[0], 0);
 	return descent.len;
 }

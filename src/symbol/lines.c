@@ -10,6 +10,7 @@
 
 #include <dwarf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct ht_lines {
 	ht_vec(struct range) ranges;
 	size_t budget;
 	const char *reason;
+	bool dead;		/* libdw had no memory: it isn't asked any more */
 };
 
 bool ht_lines_present(const struct ht_elf *elf)
@@ -66,12 +68,14 @@ static int add_ranges(struct ht_lines *lines, Dwarf_Die *die, uint32_t unit)
 	struct range *range;
 
 	while ((at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0) {
-		if (lo == 0 || lo >= hi || lo >= UINT64_MAX - 4096)
-			continue;
-		if (lines->ranges.len >= MAX_RANGES) {
+		/* All units may have the same long list, of nothing. */
+		if (!lines->budget || lines->ranges.len >= MAX_RANGES) {
 			lines->reason = HT_LINES_LARGE;
 			return 0;
 		}
+		lines->budget--;
+		if (lo == 0 || lo >= hi || lo >= UINT64_MAX - 4096)
+			continue;
 		range = ht_vec_push(&lines->ranges);
 		if (!range)
 			return -ENOMEM;
@@ -97,11 +101,9 @@ static const char *reason_of_failure(const struct ht_elf *elf)
 
 /* List the units by what they say of themselves; .debug_aranges, which clang doesn't
  * write, isn't needed. */
-static int index_units(struct ht_lines *lines, const struct ht_elf *elf)
+static int list_units(struct ht_lines *lines, const struct ht_elf *elf)
 {
 	Dwarf_CU *cu = NULL;
-	struct range *range;
-	uint64_t max_hi = 0;
 	struct unit *unit;
 	uint8_t type;
 	Dwarf_Die die;
@@ -125,29 +127,76 @@ static int index_units(struct ht_lines *lines, const struct ht_elf *elf)
 	}
 	if (r < 0)
 		lines->reason = reason_of_failure(elf);
+	return 0;
+}
+
+struct indexing {
+	struct ht_lines *lines;
+	const struct ht_elf *elf;
+	int r;
+};
+
+static void list_units_of(void *arg)
+{
+	struct indexing *indexing = arg;
+
+	indexing->r = list_units(indexing->lines, indexing->elf);
+}
+
+static int index_units(struct ht_lines *lines, const struct ht_elf *elf)
+{
+	struct indexing indexing = { lines, elf, 0 };
+	struct range *range;
+	uint64_t max_hi = 0;
+
+	if (!ht_oom_try(list_units_of, &indexing)) {
+		lines->dead = true;
+		lines->reason = HT_LINES_MEMORY;
+	}
 	if (lines->ranges.len)
 		qsort(lines->ranges.at, lines->ranges.len, sizeof(*range), by_lo);
 	ht_vec_foreach(range, &lines->ranges) {
 		max_hi = ht_max(max_hi, range->hi);
 		range->max_hi = max_hi;
 	}
-	return 0;
+	return indexing.r;
+}
+
+/* What ht_sections_objection() says of the supplementary file, which may be as large. */
+static const char *alt_objection(const struct ht_lines *lines)
+{
+	struct ht_elf elf;
+	const char *objection = HT_LINES_ALT;
+
+	if (ht_elf_init_fd(&elf, fcntl(lines->alt_fd, F_DUPFD_CLOEXEC, 3)) == 0) {
+		objection = ht_sections_objection(&elf, lines->alt_elf);
+		ht_elf_fini(&elf);
+	}
+	return objection;
 }
 
 /* Give libdw the supplementary file. When it can't be read libdw would look for it itself,
- * by a name from the file: then there must be no lines at all. */
-static bool set_alt(struct ht_lines *lines)
+ * by a name from the file: then there must be no lines at all. NULL, or why there aren't. */
+static const char *set_alt(struct ht_lines *lines)
 {
+	const char *objection = NULL;
+
 	if (lines->alt_fd < 0)
-		return true;
+		return NULL;
 	errno = 0;
 	lines->alt_elf = elf_begin(lines->alt_fd, ELF_C_READ, NULL);
 	if (lines->alt_elf)
+		objection = alt_objection(lines);
+	if (objection)
+		return objection;
+	errno = 0;
+	if (lines->alt_elf)
 		lines->alt = dwarf_begin_elf(lines->alt_elf, DWARF_C_READ, NULL);
 	if (!lines->alt)
-		return false;
+		return ht_sections_failure() == -ENOMEM ? HT_LINES_MEMORY : HT_LINES_ALT;
+	ht_oom_guard(lines->alt);
 	dwarf_setalt(lines->dwarf, lines->alt);
-	return true;
+	return NULL;
 }
 
 /* 0 with *ret_reason set when the file can't be used. */
@@ -167,10 +216,8 @@ static int start(struct ht_lines *lines, const struct ht_elf *elf, const char **
 		return 0;
 	errno = 0;
 	lines->dwarf = dwarf_begin_elf(lines->elf, DWARF_C_READ, NULL);
-	if (!lines->dwarf)
-		*ret_reason = reason_of_failure(elf);
-	else if (!set_alt(lines))
-		*ret_reason = ht_sections_failure() == -ENOMEM ? HT_LINES_MEMORY : HT_LINES_ALT;
+	ht_oom_guard(lines->dwarf);
+	*ret_reason = lines->dwarf ? set_alt(lines) : reason_of_failure(elf);
 	return *ret_reason ? 0 : index_units(lines, elf);
 }
 
@@ -360,7 +407,7 @@ static void line_place(Dwarf_Die *cu, uint64_t addr, struct ht_line *line)
 		line->line = (uint32_t)lineno;
 }
 
-size_t ht_lines_lookup(struct ht_lines *lines, uint64_t addr, struct ht_line *ret, size_t max)
+static size_t look_up(struct ht_lines *lines, uint64_t addr, struct ht_line *ret, size_t max)
 {
 	struct unit *unit = find_unit(lines, addr);
 	Dwarf_Attribute attr;
@@ -391,4 +438,31 @@ size_t ht_lines_lookup(struct ht_lines *lines, uint64_t addr, struct ht_line *re
 	for (i = 0; i < n; i++)
 		ret[i].dir = dir;
 	return n == 1 && !ret[0].name && !ret[0].file ? 0 : n;
+}
+
+struct lookup {
+	struct ht_lines *lines;
+	uint64_t addr;
+	struct ht_line *ret;
+	size_t max, n;
+};
+
+static void look_up_all(void *arg)
+{
+	struct lookup *lookup = arg;
+
+	lookup->n = look_up(lookup->lines, lookup->addr, lookup->ret, lookup->max);
+}
+
+size_t ht_lines_lookup(struct ht_lines *lines, uint64_t addr, struct ht_line *ret, size_t max)
+{
+	struct lookup lookup = { lines, addr, ret, max, 0 };
+
+	if (lines->dead)
+		return 0;
+	if (ht_oom_try(look_up_all, &lookup))
+		return lookup.n;
+	lines->dead = true;
+	lines->reason = HT_LINES_MEMORY;
+	return 0;
 }

@@ -94,8 +94,16 @@ static bool put_parts(struct ht_split *split)
 	return true;
 }
 
-static bool find_unit(struct ht_split *split, uint64_t id)
+struct search {
+	struct ht_split *split;
+	uint64_t id;
+	bool found;
+};
+
+static void find_unit(void *arg)
 {
+	struct search *search = arg;
+	struct ht_split *split = search->split;
 	Dwarf_CU *cu = NULL;
 	Dwarf_Half version;
 	uint8_t type, offset_size;
@@ -104,18 +112,19 @@ static bool find_unit(struct ht_split *split, uint64_t id)
 	for (size_t i = 0; i < MAX_UNITS; i++) {
 		if (dwarf_get_units(split->dwarf, cu, &cu, &version, &type, &split->cu, NULL) ||
 		    dwarf_cu_info(cu, NULL, NULL, NULL, NULL, &found, NULL, &offset_size) < 0)
-			return false;
-		if (type != DW_UT_split_compile || found != id)
+			return;
+		if (type != DW_UT_split_compile || found != search->id)
 			continue;
 		split->version = version;
 		split->offset_size = offset_size;
-		return true;
+		search->found = true;
+		return;
 	}
-	return false;
 }
 
 int ht_split_new(const struct ht_unit_parts *parts, uint64_t id, struct ht_split **ret_split)
 {
+	struct search search = { .id = id };
 	struct ht_split *split;
 	int r;
 
@@ -131,10 +140,14 @@ int ht_split_new(const struct ht_unit_parts *parts, uint64_t id, struct ht_split
 	split->elf = elf_memory((char *)&split->image, sizeof(split->image));
 	if (split->elf)
 		split->dwarf = dwarf_begin_elf(split->elf, DWARF_C_READ, NULL);
+	ht_oom_guard(split->dwarf);
+	search.split = split;
 	if (!split->dwarf || !put_parts(split))
 		r = ht_sections_failure();
+	else if (!ht_oom_try(find_unit, &search))
+		r = -ENOMEM;
 	else
-		r = find_unit(split, id) ? 0 : -ESTALE;
+		r = search.found ? 0 : -ESTALE;
 	if (r < 0) {
 		ht_split_free(split);
 		return r;

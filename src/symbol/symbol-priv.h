@@ -142,6 +142,14 @@ const char *ht_sections_objection(const struct ht_elf *elf, Elf *handle)
 int ht_sections_get(Elf *handle, const char *name, size_t max, struct ht_span *ret_span)
 	_must_check_ _nonnull_;
 
+/* --- oom.c: libdw out of memory -------------------------------------------------------- */
+
+/* Of each Dwarf, before anything else is done with it; NULL: nothing is done. */
+void ht_oom_guard(Dwarf *dwarf);
+/* Call @call, which uses guarded ones. False: libdw had no memory in the middle of it, and what
+ * @call has by itself is lost, so it should have nothing. Calls may be nested. */
+bool ht_oom_try(void (*call)(void *arg), void *arg) _must_check_ _nonnull_args_(1);
+
 /* --- dwo.c, dwp.c, skeleton.c, split.c: split DWARF ----------------------------------- */
 
 /* What a unit of split DWARF is made of: the first ones are its own, the last is of the file

@@ -16,7 +16,7 @@
 /* --- one unit of DWARF 4 --- */
 
 enum { CU = 1, FUNC, BLOCK, BARE_BLOCK, INLINED, NAMESPACE, STRUCT, ENUM, VARIABLE, RANGED,
-       DECL };
+       DECL, LINKED };
 
 static const uint8_t abbrevs[] = {
 #define PLACE DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data8
@@ -31,6 +31,7 @@ static const uint8_t abbrevs[] = {
 	VARIABLE, DW_TAG_variable, 0, 0, 0,
 	RANGED, DW_TAG_subprogram, 1, DW_AT_ranges, DW_FORM_sec_offset, 0, 0,
 	DECL, DW_TAG_subprogram, 0, 0, 0,
+	LINKED, DW_TAG_namespace, 1, DW_AT_sibling, DW_FORM_ref4, 0, 0,
 	0,
 };
 #define HEADER 11	/* of a unit in 32-bit DWARF */
@@ -414,6 +415,52 @@ START_TEST(the_budget_for_ranges)
 }
 END_TEST
 
+/* A sibling before, or among the children: the tree has loops, or is very many. */
+START_TEST(siblings_that_lead_astray)
+{
+	size_t budget, first, func, links = 40;
+	Dwarf_Die cu;
+
+	start();
+	func = place(FUNC, 0x1000, 0x2000);
+	end();
+	first = info.len;
+	die(LINKED);
+	u32(&info, (uint32_t)func);
+	end();
+	ck_assert(open_unit(&cu));
+	budget = 1000;
+	ck_ok(ht_dies_new(&cu, NULL, &budget, &dies));
+	ck_assert_uint_ge(budget, 1000 - 4);
+	chain_is(0x1800, func, 0, 0);
+	done();
+	/* Itself. */
+	start();
+	first = info.len;
+	die(LINKED);
+	u32(&info, (uint32_t)first);
+	end();
+	ck_assert(open_unit(&cu));
+	budget = 1000;
+	ck_ok(ht_dies_new(&cu, NULL, &budget, &dies));
+	ck_assert_uint_ge(budget, 1000 - 4);
+	done();
+	/* The first child, which is the next one, at each level. */
+	start();
+	for (size_t i = 0; i < links; i++) {
+		die(LINKED);
+		u32(&info, (uint32_t)info.len + 4);
+	}
+	for (size_t i = 0; i <= links; i++)
+		end();
+	ck_assert(open_unit(&cu));
+	budget = 1000;
+	ck_ok(ht_dies_new(&cu, NULL, &budget, &dies));
+	ck_assert_uint_ge(budget, 1000 - 2 * links);
+	done();
+}
+END_TEST
+
 START_TEST(deep_trees)
 {
 	size_t near = 0, func, first;
@@ -517,6 +564,6 @@ int main(void)
 	return ht_check_run("dies", (const TTest *const[]){
 		function_blocks_and_inlines, blocks_without_a_place, where_functions_are,
 		pieces, dropped_functions, overlapping_functions, the_budget,
-		the_budget_for_ranges, deep_trees,
+		the_budget_for_ranges, siblings_that_lead_astray, deep_trees,
 		long_functions, broken_units, NULL });
 }

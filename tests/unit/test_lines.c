@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ht_check.h"
 #include "symbol/symbol-priv.h"
@@ -28,6 +29,61 @@ Dwarf *__wrap_dwarf_begin_elf(Elf *elf, Dwarf_Cmd cmd, Elf_Scn *group)
 
 	errno = no_dwarf ? ENOMEM : errno;
 	return dwarf;
+}
+
+/* How libdw says that it has no memory: by the handler that it was given, when it is the turn of
+ * this call. */
+static Dwarf_OOM handler;
+static unsigned out_of_memory_in;	/* 0: never */
+
+Dwarf_OOM __real_dwarf_new_oom_handler(Dwarf *dwarf, Dwarf_OOM new_handler);
+Dwarf_OOM __wrap_dwarf_new_oom_handler(Dwarf *dwarf, Dwarf_OOM new_handler);
+ptrdiff_t __real_dwarf_ranges(Dwarf_Die *die, ptrdiff_t at, Dwarf_Addr *base, Dwarf_Addr *lo,
+			      Dwarf_Addr *hi);
+ptrdiff_t __wrap_dwarf_ranges(Dwarf_Die *die, ptrdiff_t at, Dwarf_Addr *base, Dwarf_Addr *lo,
+			      Dwarf_Addr *hi);
+int __real_dwarf_siblingof(Dwarf_Die *die, Dwarf_Die *ret_die);
+int __wrap_dwarf_siblingof(Dwarf_Die *die, Dwarf_Die *ret_die);
+Dwarf_Line *__real_dwarf_getsrc_die(Dwarf_Die *cu, Dwarf_Addr addr);
+Dwarf_Line *__wrap_dwarf_getsrc_die(Dwarf_Die *cu, Dwarf_Addr addr);
+
+Dwarf_OOM __wrap_dwarf_new_oom_handler(Dwarf *dwarf, Dwarf_OOM new_handler)
+{
+	handler = new_handler;
+	return __real_dwarf_new_oom_handler(dwarf, new_handler);
+}
+
+static void maybe_no_memory(void)
+{
+	if (out_of_memory_in && !--out_of_memory_in)
+		handler();
+}
+
+/* Very many of nothing, if it says so. */
+static bool endless;
+static uint64_t n_ranges;
+
+ptrdiff_t __wrap_dwarf_ranges(Dwarf_Die *die, ptrdiff_t at, Dwarf_Addr *base, Dwarf_Addr *lo,
+			      Dwarf_Addr *hi)
+{
+	maybe_no_memory();
+	n_ranges++;
+	if (!endless)
+		return __real_dwarf_ranges(die, at, base, lo, hi);
+	*lo = *hi = 0;
+	return at + 1;
+}
+
+int __wrap_dwarf_siblingof(Dwarf_Die *die, Dwarf_Die *ret_die)
+{
+	maybe_no_memory();
+	return __real_dwarf_siblingof(die, ret_die);
+}
+
+Dwarf_Line *__wrap_dwarf_getsrc_die(Dwarf_Die *cu, Dwarf_Addr addr)
+{
+	maybe_no_memory();
+	return __real_dwarf_getsrc_die(cu, addr);
 }
 
 struct file {
@@ -410,6 +466,90 @@ START_TEST(no_memory_is_no_fault_of_the_file)
 }
 END_TEST
 
+/* Wherever it happens, what comes after is without lines, and says why. */
+START_TEST(libdw_runs_out_of_memory)
+{
+	struct ht_line found[HT_LINES_MAX];
+	uint64_t start, end;
+	struct file file;
+	unsigned calls;
+
+	function_place(TOOL_INLINES, "_ZN3box6weightEi", &start, &end);
+	for (calls = 1;; calls++) {
+		out_of_memory_in = calls;
+		open_file(&file, TOOL_INLINES);
+		ck_assert_ptr_nonnull(file.lines);
+		ht_lines_lookup(file.lines, start, found, HT_LINES_MAX);
+		if (out_of_memory_in)
+			break;
+		ck_assert_str_eq(ht_lines_reason(file.lines), HT_LINES_MEMORY);
+		ht_lines_lookup(file.lines, start, found, HT_LINES_MAX);
+		close_file(&file);
+	}
+	out_of_memory_in = 0;
+	ck_assert_ptr_null(ht_lines_reason(file.lines));
+	close_file(&file);
+	/* Ranges, siblings, lines. */
+	ck_assert_uint_gt(calls, 10);
+}
+END_TEST
+
+/* One that all units have: none of it counts, but reading it does. */
+START_TEST(ranges_without_end)
+{
+	struct file file;
+
+	endless = true;
+	n_ranges = 0;
+	open_file(&file, TOOL_INLINES);
+	endless = false;
+	ck_assert_ptr_nonnull(file.lines);
+	ck_assert_str_eq(ht_lines_reason(file.lines), HT_LINES_LARGE);
+	ck_assert_uint_lt(n_ranges, UINT64_C(100) << 20);
+	close_file(&file);
+}
+END_TEST
+
+/* It is unpacked as well, so the same is asked of it. */
+START_TEST(a_supplementary_file_that_is_too_large)
+{
+	struct ht_buf alt = HT_BUF_INIT;
+	const Elf64_Shdr *section;
+	Elf64_Chdr header;
+	struct file file;
+	struct ht_elf elf;
+	char dir[64], path[128];
+	int fd;
+
+	if (!ht_check_have(tool_present("objcopy"), "objcopy (binutils)"))
+		return;
+	tool_mkdir(dir);
+	ck_assert_int_eq(tool_run("objcopy --compress-debug-sections=zlib %s %s/alt", TOOL_INLINES,
+				  dir), 0);
+	snprintf(path, sizeof(path), "%s/alt", dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	open_beside(&file, TOOL_INLINES, &(struct ht_beside){ fd, -1, NULL });
+	ck_assert_ptr_nonnull(file.lines);
+	close_file(&file);
+	ck_ok(ht_buf_read_file(&alt, AT_FDCWD, path, 64 << 20));
+	ck_ok(ht_elf_init_image(&elf, (uint8_t *)alt.data, alt.len));
+	section = ht_elf_section(&elf, ".debug_info");
+	ck_assert(section && (section->sh_flags & SHF_COMPRESSED));
+	memcpy(&header, alt.data + section->sh_offset, sizeof(header));
+	header.ch_size = UINT64_C(1) << 40;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(pwrite(fd, &header, sizeof(header), (off_t)section->sh_offset),
+			 sizeof(header));
+	open_beside(&file, TOOL_INLINES, &(struct ht_beside){ fd, -1, NULL });
+	ck_assert_ptr_null(file.lines);
+	ck_assert_str_eq(file.reason, HT_LINES_LARGE);
+	close_file(&file);
+	ht_elf_fini(&elf);
+	ht_buf_fini(&alt);
+	tool_rmdir(dir);
+}
+END_TEST
+
 /* Bytes of the debug sections changed at random: any answer, but no crash and no hang. */
 START_TEST(malformed_dwarf)
 {
@@ -456,5 +596,6 @@ int main(void)
 	return ht_check_run("lines", (const TTest *const[]){
 		agrees_with_addr2line, the_chain_of_inlines, other_kinds_of_dwarf,
 		clang_too, split_dwarf, split_dwarf_of_clang, what_is_missing_is_said,
-		no_memory_is_no_fault_of_the_file, malformed_dwarf, NULL });
+		no_memory_is_no_fault_of_the_file, libdw_runs_out_of_memory, ranges_without_end,
+		a_supplementary_file_that_is_too_large, malformed_dwarf, NULL });
 }
