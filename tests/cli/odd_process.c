@@ -18,7 +18,8 @@
  *			keep N SIZE, exit STATUS, abort; thread N SIZE, which does it in
  *			one, below some pages of stack; map N, as many mappings more, or as
  *			it gets; unmap; lock, what it will map; exec [PROGRAM], else itself; close,
- *			to other processes; shut, all files that it doesn't know; take FILE,
+ *			to other processes; forbid, all system calls that it doesn't need; shut,
+ *			all files that it doesn't know; take FILE,
  *			in the place of each of these; fork, which says "CHILD PID", and that one
  *			"WORKED" at each SIGUSR1, when it has; hold, which keeps an address
  *			in heaptap's code on a stack that nobody can walk, until release
@@ -31,6 +32,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -315,6 +317,28 @@ static void take_files(const char *path)
 	}
 }
 
+/* A seccomp filter that kills for what it doesn't need. */
+static bool forbid_calls(void)
+{
+	static const int allowed[] = {
+		SYS_read, SYS_write, SYS_brk, SYS_mmap, SYS_munmap, SYS_getpid, SYS_newfstatat,
+		SYS_rt_sigreturn, SYS_exit_group,
+	};
+	enum { N = sizeof(allowed) / sizeof(allowed[0]) };
+	struct sock_filter code[N + 3] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+	struct sock_fprog program = { N + 3, code };
+
+	for (unsigned i = 0; i < N; i++)
+		code[1 + i] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], (unsigned char)(N - i), 0);
+	code[N + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	code[N + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 static int worker(void)
 {
 	unsigned long n, size;
@@ -342,7 +366,10 @@ static int worker(void)
 			execl(path, "odd_process", "worker", NULL);
 		else if (!strcmp(line, "close\n"))
 			prctl(PR_SET_DUMPABLE, 0);
-		else if (!strcmp(line, "shut\n"))
+		else if (!strcmp(line, "forbid\n")) {
+			if (!forbid_calls())
+				return 99;
+		} else if (!strcmp(line, "shut\n"))
 			take_files(NULL);
 		else if (sscanf(line, "take %255s", path) == 1)
 			take_files(path);
@@ -410,24 +437,8 @@ static int strict(void)
 
 static int filter(void)
 {
-	static const int allowed[] = {
-		SYS_read, SYS_write, SYS_brk, SYS_mmap, SYS_munmap, SYS_getpid, SYS_newfstatat,
-		SYS_rt_sigreturn, SYS_exit_group,
-	};
-	enum { N = sizeof(allowed) / sizeof(allowed[0]) };
-	struct sock_filter code[N + 3] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-	};
-	struct sock_fprog program = { N + 3, code };
-
 	keep_blocks(1, 1);
-	for (unsigned i = 0; i < N; i++)
-		code[1 + i] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], (unsigned char)(N - i), 0);
-	code[N + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	code[N + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) {
+	if (!forbid_calls()) {
 		say("SKIP", "no seccomp here");
 		return 0;
 	}
