@@ -358,7 +358,7 @@ static int cure_once(struct cure *c, struct ht_err *err)
 	return r < 0 ? r : take_out_when_clean(c, err);
 }
 
-static int unload(struct cure *c)
+static int unload_last(struct cure *c)
 {
 	struct ht_traces *traces = c->traces;
 	struct ht_plan *plan;
@@ -368,13 +368,22 @@ static int unload(struct cure *c)
 		r = ht_plan_new(c->space, ht_target_memfd(c->target), &plan, NULL);
 	if (r < 0)
 		return r;
-	for (int tries = 0; tries < TRIES && traces->n_hooks; tries++) {
-		r = ht_dlclose_hook(c->target, c->space, plan,
-				    traces->hooks[traces->n_hooks - 1].start, NULL);
-		if (r == 0 && traces->n_hooks--)
+	r = ht_dlclose_hook(c->target, c->space, plan,
+			    traces->hooks[traces->n_hooks - 1].start, NULL);
+	ht_plan_free(plan);
+	traces->n_hooks -= r == 0;
+	return r;
+}
+
+static int unload(struct cure *c)
+{
+	int r = 0;
+
+	for (int tries = 0; tries < TRIES && c->traces->n_hooks; tries++) {
+		r = unload_last(c);
+		if (r == 0)
 			tries = -1;
 	}
-	ht_plan_free(plan);
 	return r;
 }
 
