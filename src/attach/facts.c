@@ -134,8 +134,13 @@ static void compare_with_self(struct ht_facts *facts, const char *self_status)
 	pid_t tracer = (pid_t)number(self_status, "TracerPid:", 10);
 	pid_t self = (pid_t)number(self_status, "Tgid:", 10);
 
-	facts->is_self = facts->tgid == (self ? self : getpid());
+	if (!self)
+		self = getpid();
+	facts->is_self = facts->tgid == self;
 	facts->is_self_or_tracer = facts->is_self;
+	/* Our child, or a thread that we couldn't stop in time. */
+	if (facts->tracer == self)
+		facts->tracer = 0;
 	for (int i = 0; tracer && i < TRACERS_MAX; i++) {
 		_cleanup_(ht_fd_closep) int fd = -1;
 
@@ -441,6 +446,9 @@ int ht_facts_read(pid_t pid, struct ht_facts *ret_facts, struct ht_err *err)
 	facts.dumpable = !fstatat(dirfd, "status", &st, 0) && st.st_uid == facts.euid;
 	facts.our_seccomp = (unsigned)number(self_status, "Seccomp:", 10);
 	facts.our_seccomp_filters = (unsigned)number(self_status, "Seccomp_filters:", 10);
+	/* The kernel names the thread that traces; people end processes. */
+	if (facts.tracer)
+		facts.tracer = ht_facts_process_of(facts.tracer, facts.tracer_name);
 	compare_with_self(&facts, self_status);
 	read_threads(dirfd, &facts);
 	threadfd = open_live_thread(dirfd, &facts);
@@ -452,9 +460,6 @@ int ht_facts_read(pid_t pid, struct ht_facts *ret_facts, struct ht_err *err)
 		read_libc(threadfd, &facts);
 	}
 	read_cgroup(dirfd, &facts);
-	/* The kernel names the thread that traces; people end processes. */
-	if (facts.tracer)
-		facts.tracer = ht_facts_process_of(facts.tracer, facts.tracer_name);
 	read_kernel_facts(&facts);
 	*ret_facts = facts;
 	return 0;

@@ -32,7 +32,7 @@ struct ht_facts {
 	pid_t tgid;		/* differs from pid when that is a thread's id */
 	pid_t ppid;
 	pid_t live_tid;		/* pid, or a live thread when the leader is a zombie */
-	pid_t tracer;		/* its process; 0: not traced */
+	pid_t tracer;		/* its process; 0: not traced, or by ourselves */
 	char tracer_name[32];
 	char name[32];		/* comm, made printable */
 	char exe[256];		/* as the target sees it; "" when unreadable */

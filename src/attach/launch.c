@@ -401,7 +401,6 @@ static int open_launched(pid_t pid, const char *name, uint64_t deadline_ns,
 		r = run_to_start(target, name, deadline_ns, err);
 	/* Now that the libraries are there. */
 	if (r == 0 && ht_facts_read(pid, &facts, NULL) == 0) {
-		facts.tracer = 0;
 		target->facts = facts;
 		(void)ht_gadgets_find(target, &target->gadgets);
 	}

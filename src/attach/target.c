@@ -171,7 +171,6 @@ static int open_target(struct ht_target *target, unsigned flags, struct ht_err *
 		return r;
 	target->purpose = flags & HT_OPEN_TO_CURE ? HT_TO_CURE : HT_TO_TAP;
 	if (flags & HT_OPEN_LAUNCHED) {
-		target->facts.tracer = 0;
 		target->is_child = true;
 		target->purpose = HT_TO_RUN;
 	}

@@ -224,6 +224,11 @@ START_TEST(tracers_and_self)
 	ck_assert(facts_of(42).is_self_or_tracer && !facts_of(42).is_self);
 	put_text("self/status", "Tgid:\t42\nTracerPid:\t0\n");
 	ck_assert(facts_of(42).is_self);
+	/* What we trace ourselves is in nobody's way. */
+	put_text("self/status", "Tgid:\t7\nTracerPid:\t0\n");
+	facts = facts_of(42);
+	ck_assert_int_eq(facts.tracer, 0);
+	ck_assert(!facts.is_self_or_tracer);
 	remove_tree();
 }
 END_TEST

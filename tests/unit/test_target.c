@@ -79,11 +79,17 @@ START_TEST(opens_and_knows)
 }
 END_TEST
 
+static void trace(void *pid)
+{
+	(void)ptrace(PTRACE_SEIZE, *(pid_t *)pid, 0, 0);
+}
+
 START_TEST(refuses)
 {
 	struct ht_target *target = NULL;
 	struct ht_err err = { 0 };
-	pid_t pid;
+	struct ht_facts facts;
+	pid_t pid, tracer;
 
 	ck_assert_int_eq(ht_target_open(getpid(), &target, &err), -EDEADLK);
 	ck_assert_int_eq(err.kind, HT_ERR_UNSUPPORTED);
@@ -98,10 +104,18 @@ START_TEST(refuses)
 	ck_assert_int_eq(ht_target_open(pid, &target, &err), -ESRCH);
 	ck_assert_int_eq(err.kind, HT_ERR_GONE);
 	pid = start_child(NULL, NULL);
-	ck_assert_int_eq(ptrace(PTRACE_SEIZE, pid, 0, 0), 0);
+	tracer = start_child(trace, &pid);
+	do
+		ck_ok(ht_facts_read(pid, &facts, NULL));
+	while (!facts.tracer);
 	ck_assert_int_eq(ht_target_open(pid, &target, &err), -EBUSY);
 	ck_assert_ptr_nonnull(strstr(err.text, "traced by test_target"));
 	ck_assert_ptr_null(target);
+	end_child(tracer);
+	/* Ourselves we aren't in the way. */
+	ck_assert_int_eq(ptrace(PTRACE_SEIZE, pid, 0, 0), 0);
+	target = open_target(pid);
+	ht_target_close(target);
 	end_child(pid);
 }
 END_TEST
