@@ -124,24 +124,36 @@ static int make_reports_for_parent(struct emitter *e)
 	return r < 0;
 }
 
-/* Wait for the child; a signal that asks for the end ends it. */
+/* By somebody who wanted it so. */
+static bool was_asked_to_end(int status)
+{
+	int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+	return sig == SIGINT || sig == SIGTERM || sig == SIGHUP;
+}
+
+/* Wait for the child; a signal that asks for the end ends it. -EINTR: it did; -ECHILD: it failed. */
 static int wait_for_reports(pid_t child, int signal_fd)
 {
 	struct pollfd fds[2] = { { .events = POLLIN }, { .events = POLLIN } };
 	int status, from;
+	bool asked;
 
 	fds[0].fd = ht_errno_of(syscall(SYS_pidfd_open, child, 0));
 	fds[1].fd = signal_fd;
 	while (fds[0].fd >= 0 && poll(fds, 2, -1) < 0 && errno == EINTR)
 		;
 	/* A Ctrl-C got to the child as well, so both may have come. */
-	if (ht_signals_next(signal_fd, &from))
+	asked = ht_signals_next(signal_fd, &from);
+	if (asked)
 		kill(child, SIGKILL);
 	ht_fd_close(fds[0].fd);
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EINTR;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	return asked || was_asked_to_end(status) ? -EINTR : -ECHILD;
 }
 
 static int collect(struct emitter *e)
@@ -245,7 +257,8 @@ int ht_emit(const struct ht_record_options *options, const struct ht_tap *tap,
 		r = make_full_reports(&e, signal_fd);
 	if (r < 0) {
 		if (!options->quiet)
-			ht_cmd_talk("the report has names only, no lines and inlined calls");
+			ht_cmd_talk("the report has names only, no lines and inlined calls%s",
+				    r == -ECHILD ? ": what reads them failed, for want of memory or of a well-formed file" : "");
 		r = make_reports(&e, false, err);
 	}
 	if (r == 0)

@@ -212,6 +212,10 @@ static int start(struct ht_lines *lines, const struct ht_elf *elf, const char **
 		return 0;
 	}
 	*ret_reason = ht_sections_objection(elf, lines->elf);
+	/* Some calls of libdw end the process when they have no memory, and ask nobody: an
+	 * assertion in its tables. */
+	if (!*ret_reason && !ht_sections_fit(elf))
+		*ret_reason = HT_LINES_MEMORY;
 	if (*ret_reason)
 		return 0;
 	errno = 0;

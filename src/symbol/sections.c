@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define MAX_DEBUG_BYTES (UINT64_C(4) << 30)
+/* What libdw makes for itself of a small file; half of it of a large one. */
+#define OWN_BYTES (UINT64_C(1) << 20)
 
 #ifndef ELFCOMPRESS_ZSTD
 #define ELFCOMPRESS_ZSTD 2
@@ -79,7 +81,7 @@ bool ht_sections_fit(const struct ht_elf *elf)
 		if (size > MAX_DEBUG_BYTES || (sum += size) > MAX_DEBUG_BYTES)
 			return true;
 	}
-	probe = malloc(sum + 1);
+	probe = malloc(sum + sum / 2 + OWN_BYTES);
 	fits = probe;
 	free(probe);
 	return fits;

@@ -129,7 +129,7 @@ struct ht_span {
 /* Why a call of libelf or libdw failed before which errno was 0: -ENOMEM or -EBADMSG. Their
  * own numbers for that are no part of their interface. */
 int ht_sections_failure(void) _must_check_;
-/* Is there memory for the debug sections, unpacked? */
+/* Is there memory for the debug sections, unpacked, and what libdw makes of them? */
 bool ht_sections_fit(const struct ht_elf *elf) _must_check_ _nonnull_;
 /* What to say of such a failure. */
 const char *ht_sections_reason(int r) _must_check_;

@@ -256,8 +256,10 @@ static int read_module(struct ht_symbols *symbols, uint32_t id, struct module **
 		r = fetch_debug(module, file, symbols->debuginfod);
 	if (r == 0)
 		r = read_symtab(module);
-	if (r == 0 && !symbols->no_lines)
-		r = read_lines(module, ht_module_path(file), symbols->debug_dirs);
+	/* What it took was given back, so names may well go on. */
+	if (r == 0 && !symbols->no_lines &&
+	    read_lines(module, ht_module_path(file), symbols->debug_dirs) < 0)
+		module->reason = HT_LINES_MEMORY;
 	if (r < 0 && r != -ENOEXEC) {
 		free_module(module);
 		return r;

@@ -47,6 +47,8 @@ static int emit(void *arg)
 }
 
 #define NAMES_ONLY "heaptap: the report has names only, no lines and inlined calls\n"
+#define FAILED                                                                           \
+	"heaptap: the report has names only, no lines and inlined calls: what reads them failed, for want of memory or of a well-formed file\n"
 
 static void check(int status, const char *out, const char *err)
 {
@@ -82,9 +84,9 @@ START_TEST(names_survive_a_crash)
 {
 	start();
 	fake_tap.symbols = crash;
-	check(0, "report: server, the end, names only\n", NAMES_ONLY);
+	check(0, "report: server, the end, names only\n", FAILED);
 	fake_tap.symbols = give_up;
-	check(0, "report: server, the end, names only\n", NAMES_ONLY);
+	check(0, "report: server, the end, names only\n", FAILED);
 	options.quiet = true;
 	check(0, "report: server, the end, names only\n", "");
 	fake_tap_fini();
@@ -196,7 +198,7 @@ START_TEST(a_format_that_fails)
 {
 	start();
 	options.format = &bad_format;
-	check(1, "", NAMES_ONLY "heaptap: error: out of memory\n");
+	check(1, "", FAILED "heaptap: error: out of memory\n");
 	fake_tap_fini();
 }
 END_TEST
@@ -216,7 +218,7 @@ START_TEST(a_buffer_that_failed)
 {
 	start();
 	options.format = &unnoticed_format;
-	check(1, "", NAMES_ONLY "heaptap: error: out of memory\n");
+	check(1, "", FAILED "heaptap: error: out of memory\n");
 	fake_tap_fini();
 }
 END_TEST

@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
+#include <errno.h>
 #include <string.h>
 
 #include "fake_modules.h"
 #include "ht_check.h"
-#include "symbol/symbol.h"
+#include "symbol/symbol-priv.h"
 #include "tool.h"
+
+/* The test is linked with --wrap for it. */
+static bool no_memory_for_lines;
+
+int __real_ht_lines_new(const struct ht_elf *elf, const struct ht_beside *beside,
+			struct ht_lines **ret_lines, const char **ret_reason);
+int __wrap_ht_lines_new(const struct ht_elf *elf, const struct ht_beside *beside,
+			struct ht_lines **ret_lines, const char **ret_reason);
+int __wrap_ht_lines_new(const struct ht_elf *elf, const struct ht_beside *beside,
+			struct ht_lines **ret_lines, const char **ret_reason)
+{
+	int r = __real_ht_lines_new(elf, beside, ret_lines, ret_reason);
+
+	if (!no_memory_for_lines)
+		return r;
+	*ret_lines = ht_lines_free(*ret_lines);
+	return -ENOMEM;
+}
 
 struct fixture {
 	struct ht_modules *modules;
@@ -111,6 +130,25 @@ START_TEST(behind_an_fd)
 	ck_assert_str_eq(s[n - 1].name, "box::weight(int)");
 	ck_assert_uint_gt(s[n - 1].line, 0);
 	teardown(&f);
+}
+END_TEST
+
+/* What has no memory for lines may have some for names. */
+START_TEST(names_without_lines)
+{
+	uint64_t start = address(TOOL_INLINES, "checked");
+	const struct ht_symbol *s;
+	struct fixture f;
+	size_t n;
+
+	no_memory_for_lines = true;
+	setup(&f, TOOL_INLINES, NULL);
+	s = lookup(&f, 0, start + 1, 0, &n);
+	ck_assert_str_eq(s->name, "checked");
+	ck_assert_ptr_null(s->file);
+	ck_assert_str_eq(ht_symbols_module_reason(f.symbols, 0), HT_LINES_MEMORY);
+	teardown(&f);
+	no_memory_for_lines = false;
 }
 END_TEST
 
@@ -485,7 +523,7 @@ int main(void)
 		ht_check_skip("nm and objcopy (binutils) are needed");
 	return ht_check_run("symbol", (const TTest *const[]){
 		return_addresses_and_exact_ones, nothing_known, behind_an_fd,
-		names_only, suffixes_and_hostile_names, a_megabyte_of_name, separate_debug_file,
+		names_without_lines, names_only, suffixes_and_hostile_names, a_megabyte_of_name, separate_debug_file,
 		a_cold_part, folded_functions, versioned_names, files_are_read_once,
 		split_dwarf_and_a_debug_file, where_the_code_is, NULL });
 }
