@@ -71,15 +71,17 @@ static bool is_thread_exit(const uint8_t *code)
 	       STARTS_WITH(code, 0x89, 0xc7, 0x31, 0xc0, 0xb0, 60, 0x0f, 0x05);
 }
 
-/* A return address into the first instructions of a file's entry point: _start of musl
- * and of ld.so, which have no unwind data. */
+/* A pc in the first instructions of a file's entry point: _start of musl and of ld.so,
+ * which have no unwind data. Behind a _start that has some are other functions of crt1.o. */
 static bool is_in_entry(const struct ht_mapping *m, uint64_t pc)
 {
 	const uint64_t entry_len = 96;
-	const struct ht_module *module = m->module;
+	struct ht_module *module = m->module;
 
-	return module && module->is_elf && module->binary.entry &&
-	       pc - m->bias - module->binary.entry < entry_len;
+	if (!module || !module->is_elf || !module->binary.entry ||
+	    pc - m->bias - module->binary.entry >= entry_len)
+		return false;
+	return !ht_module_cfi(module) || !module->entry_has_cfi;
 }
 
 bool ht_code_is_outermost(const struct ht_mapping *mapping, int memfd, uint64_t pc,

@@ -20,6 +20,7 @@ struct ht_module {
 	bool is_memory;		/* copied from a target's memory */
 	bool has_tried_table;
 	bool has_tried_cfi;
+	bool entry_has_cfi;	/* once that was tried */
 	int fd;
 	const uint8_t *bytes;
 	size_t len;

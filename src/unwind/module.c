@@ -19,7 +19,9 @@
 #include "base/fd.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "unwind/cfi.h"
 #include "unwind/guard.h"
+#include "unwind/interp.h"
 #include "unwind/table.h"
 
 #define READ_MAX ((size_t)64 << 20)
@@ -466,6 +468,15 @@ const struct ht_table *ht_module_table(struct ht_module *module)
 	return module->table;
 }
 
+static bool describes_entry(const struct ht_module *module)
+{
+	size_t budget = HT_INTERP_BUDGET;
+	struct ht_cfi_reader reader;
+	struct ht_cfi_fde fde;
+
+	return ht_cfi_find(module->cfi, module->binary.entry, &budget, &reader, &fde) == 0;
+}
+
 const struct ht_cfi *ht_module_cfi(struct ht_module *module)
 {
 	if (likely(module->has_tried_cfi) || !module->is_elf)
@@ -476,5 +487,6 @@ const struct ht_cfi *ht_module_cfi(struct ht_module *module)
 		free(module->cfi);
 		module->cfi = NULL;
 	}
+	module->entry_has_cfi = module->cfi && describes_entry(module);
 	return module->cfi;
 }

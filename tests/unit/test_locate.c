@@ -188,6 +188,23 @@ START_TEST(entry_point_is_the_end)
 }
 END_TEST
 
+/* That of crt1.o has unwind data; what the linker put behind it has none. */
+START_TEST(entry_point_with_unwind_data)
+{
+	uint8_t *image;
+	size_t len;
+
+	init();
+	add_function(0x100, 32);
+	image = ht_elf_build(&elf, &len);
+	((Elf64_Ehdr *)image)->e_entry = HT_ELF_TEXT + 0x100;
+	made_map(&made, image, len);
+	ck_assert_int_eq(locate_at(0x130, true).entry.kind, HT_PC_GAP);
+	ck_assert(!outermost(0x130, true));
+	made_stop(&made);
+}
+END_TEST
+
 START_TEST(code_that_is_none)
 {
 	struct ht_located l;
@@ -410,7 +427,7 @@ int main(void)
 {
 	return ht_check_run("locate", (const TTest *const[]){
 		return_addresses_belong_to_the_call, made_up_return_addresses,
-		kinds_follow_the_rule, code_known_by_its_looks, entry_point_is_the_end,
+		kinds_follow_the_rule, code_known_by_its_looks, entry_point_is_the_end, entry_point_with_unwind_data,
 		code_that_is_none, hidden_ranges, code_is_read_within_its_mapping,
 		calls_are_recognised, calls_are_looked_for_in_code_only, ends_of_musl,
 		code_that_came_in_a_row_is_found, garbage_does_not_buy_refreshes, NULL });
