@@ -312,6 +312,14 @@ bool ht_interp_is_popped(const struct ht_interp_frame *frame, unsigned reg, uint
 	       addr < sp && sp - addr <= POPPED_MAX;
 }
 
+bool ht_interp_is_by_popped_bp(const struct ht_cfi_rule *rule, uint64_t addr, uint64_t cfa)
+{
+	const uint8_t breg6 = 0x76;
+
+	return rule->kind == HT_CFI_EXPR && rule->expr_len > 0 && rule->expr[0] == breg6 &&
+	       addr >= cfa;
+}
+
 /* The caller's register @reg, which is at @addr. */
 static int read_saved(const struct machine *m, unsigned reg, uint64_t addr,
 		      uint64_t *ret_value)
@@ -351,6 +359,9 @@ static int find_reg(struct machine *m, const struct ht_cfi_rule *rule, unsigned 
 		r = evaluate(m, rule, &value);
 		if (r < 0)
 			return r;
+		if (rule->kind == HT_CFI_EXPR && (HT_INTERP_CALL_SAVED & (1u << reg)) &&
+		    ht_interp_is_by_popped_bp(rule, value, cfa))
+			return read_reg(m->frame, reg, ret_value);
 		if (rule->kind == HT_CFI_EXPR)
 			return read_saved(m, reg, value, ret_value);
 		*ret_value = value;

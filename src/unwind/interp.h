@@ -59,5 +59,10 @@ int ht_interp_step_cfi(const struct ht_cfi *cfi, uint64_t bias, uint64_t pc,
  * anything may have been written since. */
 bool ht_interp_is_popped(const struct ht_interp_frame *frame, unsigned reg, uint64_t addr)
 	_nonnull_;
+/* The same of a rule that says by RBP where a register is, in frames that were realigned: it
+ * is at @addr, above the frame, since RBP was popped too and is the caller's. */
+struct ht_cfi_rule;
+bool ht_interp_is_by_popped_bp(const struct ht_cfi_rule *rule, uint64_t addr, uint64_t cfa)
+	_nonnull_;
 
 #endif

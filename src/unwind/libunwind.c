@@ -49,6 +49,7 @@ struct step {
 	bool missed;		/* asked for something else than pc: it's guessing */
 	bool signal;
 	bool end;
+	struct ht_cfi_row row;
 	uint32_t fde_at;
 	size_t len;
 	uint8_t image[IMAGE_SIZE];
@@ -259,6 +260,7 @@ static int prepare(struct step *s, struct ht_module *module, uint64_t pc)
 		return 0;
 	if (!row_is_safe(&run.row))
 		return -EINVAL;
+	s->row = run.row;
 	return write_image(s, &run.row, fde.cie->ra_reg);
 }
 
@@ -379,9 +381,13 @@ static bool take_register(unw_cursor_t *cursor, struct step *s, int reg,
 			  unw_word_t *ret_value)
 {
 	unw_save_loc_t loc;
+	unw_word_t cfa;
 
 	if (unw_get_save_loc(cursor, reg, &loc) == 0 && loc.type == UNW_SLT_MEMORY &&
-	    ht_interp_is_popped(s->frame, (unsigned)reg, loc.u.addr))
+	    unw_get_reg(cursor, UNW_X86_64_RSP, &cfa) == 0 &&
+	    (ht_interp_is_popped(s->frame, (unsigned)reg, loc.u.addr) ||
+	     ((HT_INTERP_CALL_SAVED & (1u << reg)) &&
+	      ht_interp_is_by_popped_bp(&s->row.regs[reg], loc.u.addr, cfa))))
 		return access_reg(NULL, reg, ret_value, 0, s) == 0;
 	return unw_get_reg(cursor, reg, ret_value) == 0;
 }

@@ -140,6 +140,7 @@ static bool step(struct ht_live *live, enum ht_stack_end *ret_end)
 {
 	uint64_t pc = live->frame.regs[HT_REG_RIP], sp = live->frame.regs[HT_REG_RSP];
 	const struct ht_mapping *mapping = live->exact ? NULL : find_text(live, pc - 1);
+	bool exact = live->exact;
 	int r = -ENODATA;
 
 	if (!mapping)
@@ -173,8 +174,10 @@ static bool step(struct ht_live *live, enum ht_stack_end *ret_end)
 		live->stack->frames[live->stack->n_frames - 1].flags |= HT_FRAME_SIGNAL;
 		return true;
 	}
+	/* An interrupted function may have its return address in a register (vfork). */
 	*ret_end = HT_STACK_LOOP;
-	return live->frame.regs[HT_REG_RSP] > sp;
+	return live->frame.regs[HT_REG_RSP] > sp ||
+	       (exact && live->frame.regs[HT_REG_RSP] == sp);
 }
 
 /* From live->frame on. */

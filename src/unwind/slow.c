@@ -94,6 +94,7 @@ static int catch_up(struct ht_walk *walk)
 bool ht_walk_slowly(struct ht_walk *walk)
 {
 	uint64_t sp = walk->sp;
+	bool exact = walk->exact;
 	int r = catch_up(walk);
 
 	if (!r)
@@ -113,7 +114,8 @@ bool ht_walk_slowly(struct ht_walk *walk)
 	walk->exact = walk->full_exact;
 	if (!walk->pc)
 		return ht_walk_end(walk, HT_STACK_COMPLETE);
-	if (!walk->full.signal && walk->sp <= sp)
+	/* An interrupted function may have its return address in a register (vfork). */
+	if (!walk->full.signal && (walk->sp < sp || (walk->sp == sp && !exact)))
 		return ht_walk_end(walk, HT_STACK_LOOP);
 	return true;
 }

@@ -95,8 +95,9 @@ static void restore_bp(struct ht_walk *walk, const struct ht_rule *rule, uint64_
 	if (rule->bp_kind == HT_BP_BP)
 		slot = walk->bp;
 	slot += (uint64_t)(int64_t)rule->bp_offset;
-	/* A slot that SP has passed: BP was popped already, gcc doesn't say so. */
-	if (slot < walk->sp)
+	/* A slot that SP has passed, or one by BP that is above the frame: BP was popped
+	 * already, gcc doesn't say so. */
+	if (slot < walk->sp || (rule->bp_kind == HT_BP_BP && slot >= cfa))
 		return;
 	walk->bp_known = ht_walk_peek(walk, slot, &walk->bp);
 }

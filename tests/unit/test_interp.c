@@ -177,6 +177,21 @@ START_TEST(popped_registers_are_back)
 }
 END_TEST
 
+/* By RBP, which was popped as well: the rules lead above the frame. */
+START_TEST(popped_in_a_realigned_frame)
+{
+	struct ht_interp_frame frame;
+
+	ck_ok(step(&frame, HT_ELF_CODE(0x0e, 16, 0x10, 3, 2, 0x76, 0x78, 0x10, 6, 2, 0x76, 0)));
+	ck_assert_uint_eq(frame.regs[HT_REG_RBX], 0x103);
+	ck_assert_uint_eq(frame.regs[HT_REG_RBP], BP);
+	/* Inside of it they're right. */
+	ck_ok(step(&frame, HT_ELF_CODE(0x0c, 6, 16, 0x10, 3, 2, 0x76, 0x78, 0x10, 6, 2, 0x76, 0)));
+	ck_assert_uint_eq(frame.regs[HT_REG_RBX], 0x100f);
+	ck_assert_uint_eq(frame.regs[HT_REG_RBP], 0x1010);
+}
+END_TEST
+
 /* A slot further down is on another stack. */
 START_TEST(popped_is_near)
 {
@@ -441,7 +456,7 @@ int main(void)
 {
 	return ht_check_run("interp", (const TTest *const[]){
 		plain_step, rows_by_pc, register_rules, what_is_missing,
-		popped_registers_are_back, popped_is_near, ends_and_signals,
+		popped_registers_are_back, popped_in_a_realigned_frame, popped_is_near, ends_and_signals,
 		constants, stack_operations, arithmetic, comparisons_are_signed,
 		branches_go_forward, bad_expressions, own_stack, NULL });
 }

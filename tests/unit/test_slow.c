@@ -181,6 +181,20 @@ START_TEST(after_a_guess)
 }
 END_TEST
 
+/* vfork() pops its return address: SP doesn't rise any more. */
+START_TEST(return_address_in_a_register)
+{
+	init();
+	FUNCTION(0, 0x0e, 0, 0x09, 16, 5);
+	start();
+	walk->full.regs[HT_REG_RDI] = 0xabcd;
+	ck_assert(ht_walk_slowly(walk));
+	ck_assert_uint_eq(walk->pc, 0xabcd);
+	ck_assert_uint_eq(walk->sp, MADE_STACK);
+	made_stop(&made);
+}
+END_TEST
+
 START_TEST(out_of_a_signal_frame)
 {
 	init();
@@ -217,7 +231,7 @@ START_TEST(ends)
 	walk->full.regs[HT_REG_RBX] = S(8);
 	made.words[9] = 0;
 	check_end(HT_STACK_COMPLETE);
-	made_walk(&made, 32, true);
+	made_walk(&made, 33, false);
 	made.words[0] = 0xabcd;
 	check_end(HT_STACK_LOOP);
 	made_walk(&made, 48, true);
@@ -258,5 +272,6 @@ int main(void)
 	return ht_check_run("slow", (const TTest *const[]){
 		one_step_with_all_registers, registers_are_fetched_from_further_down,
 		popped_registers_are_back, slots_below_sp_are_stale, both_ways_must_agree,
-		after_a_guess, out_of_a_signal_frame, ends, the_budget, NULL });
+		after_a_guess, return_address_in_a_register, out_of_a_signal_frame, ends, the_budget,
+		NULL });
 }

@@ -115,6 +115,9 @@ START_TEST(bp_of_each_kind)
 	rule.bp_kind = HT_BP_BP;
 	rule.bp_offset = -8;
 	check_bp(rule, true, 0xb1);
+	/* The same, by a BP that is the caller's. */
+	rule.bp_offset = 16;
+	check_bp(rule, true, S(2));
 	rule.bp_kind = HT_BP_UNDEF;
 	check_bp(rule, false, 0);
 	made_stop(&made);
