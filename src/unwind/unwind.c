@@ -68,38 +68,49 @@ void ht_unwinder_sync(struct ht_unwinder *u)
 	u->generation = generation;
 }
 
-static inline bool is_fast(const struct ht_pc_entry *entry, uint64_t pc,
-			   uint16_t generation)
+/* What must be as here for a fast entry: its generation is @state's, and its kind and flags are
+ * none but those of the fast way. */
+static const struct ht_pc_entry fast = {
+	.generation = UINT16_MAX, .kind = (uint8_t)~(HT_PC_GENERAL - 1), .flags = HT_PC_HIDDEN,
+};
+
+static inline bool is_fast(const struct ht_pc_entry *entry, uint64_t pc, uint32_t state)
 {
-	return entry->pc == pc && entry->generation == generation &&
-	       entry->kind < HT_PC_GENERAL && !(entry->flags & HT_PC_HIDDEN);
+	return entry->pc == pc && (entry->state & fast.state) == state;
 }
 
 /* Follow the stack while the cache knows what to do. Leaves the walk on the first frame
- * that it doesn't know, or that it can't leave; that one isn't in @stack. */
+ * that it doesn't know, or that it can't leave; that one isn't in @stack. Each frame waits for
+ * the loads of the one before, so what stands between two loads counts: stack addresses are
+ * counted from the start of the copy. */
 static void walk_cached(struct ht_walk *walk, struct ht_stack *stack)
 {
 	struct ht_unwinder *u = walk->unwinder;
-	const uint16_t generation = (uint16_t)u->generation;
-	uint64_t pc = walk->pc, sp = walk->sp, bp = walk->bp, cfa, ra, slot;
+	const struct ht_pc_entry now = { .generation = (uint16_t)u->generation };
+	/* The compiler can't know that writing to @stack changes nothing of @walk. */
+	const struct ht_window window = walk->window;
+	uint64_t pc = walk->pc, sp = walk->sp - window.base, bp = walk->bp - window.base;
+	uint64_t cfa, ra, slot;
 	bool bp_known = walk->bp_known;
 	uint32_t n = stack->n_frames;
 
 	while (n < HT_MAX_FRAMES) {
 		const struct ht_pc_entry *e = &u->cache[ht_pc_slot(pc)];
 
-		if (!is_fast(e, pc, generation))
+		if (!is_fast(e, pc, now.state))
 			break;
 		if ((e->kind & HT_PC_FAST_CFA_BP) && !bp_known)
 			break;
 		cfa = (e->kind & HT_PC_FAST_CFA_BP ? bp : sp) +
 		      (uint64_t)(int64_t)e->cfa_offset;
-		if (cfa <= sp || !ht_walk_peek(walk, cfa - 8, &ra) || !ra)
+		if (cfa <= sp || !ht_window_read(&window, cfa - 8, &ra) || !ra)
 			break;
 		slot = cfa + (uint64_t)(int64_t)e->bp_offset;
-		/* See restore_bp() for slots below SP. */
-		if ((e->kind & HT_PC_FAST_BP_SAVED) && slot >= sp)
-			bp_known = ht_walk_peek(walk, slot, &bp);
+		/* See restore_bp() for slots below SP, which may be before the copy. */
+		if ((e->kind & HT_PC_FAST_BP_SAVED) && (int64_t)(slot - sp) >= 0) {
+			bp_known = ht_window_read(&window, slot, &bp);
+			bp -= window.base;
+		}
 		stack->frames[n++] = (struct ht_frame){
 			.offset = e->offset, .module = e->module,
 			.flags = e->flags & HT_PC_EXACT ? HT_FRAME_EXACT : 0,
@@ -111,8 +122,8 @@ static void walk_cached(struct ht_walk *walk, struct ht_stack *stack)
 	walk->depth += n - stack->n_frames;
 	stack->n_frames = n;
 	walk->pc = pc;
-	walk->sp = sp;
-	walk->bp = bp;
+	walk->sp = sp + window.base;
+	walk->bp = bp + window.base;
 	walk->bp_known = bp_known;
 }
 
@@ -223,20 +234,23 @@ static bool walk_one(struct ht_walk *walk, struct ht_stack *stack)
 static void start(struct ht_walk *walk, struct ht_unwinder *u,
 		  const struct ht_unwind_input *input)
 {
-	*walk = (struct ht_walk){
-		.unwinder = u,
-		.input = input,
-		.window_limit = input->stack_len >= 8 ? input->stack_len - 7 : 0,
-		.pc = input->regs[HT_REG_RIP],
-		.sp = input->regs[HT_REG_RSP],
-		.bp = input->regs[HT_REG_RBP],
-		.bp_known = input->known & (1u << HT_REG_RBP),
-		.exact = !input->rip_is_return,
-		.budget = HT_INTERP_BUDGET,
-	};
+	/* Zeroing full, which is copied anyway, would cost as much as two frames. */
+	memset(walk, 0, offsetof(struct ht_walk, full));
+	walk->unwinder = u;
+	walk->input = input;
+	walk->window.bytes = input->stack;
+	walk->window.base = input->stack_base;
+	walk->window.limit = input->stack_len >= 8 ? input->stack_len - 7 : 0;
+	walk->pc = input->regs[HT_REG_RIP];
+	walk->sp = input->regs[HT_REG_RSP];
+	walk->bp = input->regs[HT_REG_RBP];
+	walk->bp_known = input->known & (1u << HT_REG_RBP);
+	walk->exact = walk->full_exact = !input->rip_is_return;
+	walk->budget = HT_INTERP_BUDGET;
 	memcpy(walk->full.regs, input->regs, sizeof(walk->full.regs));
 	walk->full.known = input->known;
-	walk->full_exact = walk->exact;
+	walk->full.cfa = 0;
+	walk->full.signal = walk->full.end = false;
 }
 
 void ht_unwind(struct ht_unwinder *u, const struct ht_unwind_input *input,

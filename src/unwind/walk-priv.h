@@ -49,9 +49,14 @@ struct ht_pc_entry {
 	uint32_t module;
 	int32_t cfa_offset;
 	int32_t bp_offset;
-	uint16_t generation;
-	uint8_t kind;		/* enum ht_pc_kind */
-	uint8_t flags;		/* enum ht_pc_flags */
+	union {
+		struct {
+			uint16_t generation;
+			uint8_t kind;	/* enum ht_pc_kind */
+			uint8_t flags;	/* enum ht_pc_flags */
+		};
+		uint32_t state;		/* all three, to be asked at once */
+	};
 };
 _Static_assert(sizeof(struct ht_pc_entry) == 32, "two entries a cache line");
 
@@ -91,10 +96,17 @@ struct ht_located {
 	struct ht_pc_entry entry;
 };
 
+/* The copied stack. */
+struct ht_window {
+	const uint8_t *bytes;
+	uint64_t base;
+	uint64_t limit;		/* 8 bytes at less than this are inside */
+};
+
 struct ht_walk {
 	struct ht_unwinder *unwinder;
 	const struct ht_unwind_input *input;
-	uint64_t window_limit; /* an 8-byte read at base + less than this is inside */
+	struct ht_window window;
 	uint64_t pc, sp, bp;
 	bool bp_known;
 	bool exact; /* pc is an interrupted instruction, not a return address */
@@ -103,14 +115,14 @@ struct ht_walk {
 	bool java;			/* some of this walk is */
 	bool switched;			/* a signal came in on another stack */
 	uint32_t depth;			/* frames passed, hidden ones too */
-	/* The last frame whose registers are all known as far as can be, and how deep it
-	 * is: where the slow way starts from. */
-	struct ht_interp_frame full;
-	bool full_exact;
-	uint32_t full_depth;
 	size_t budget;			/* of the slow steps */
 	uint64_t fault_addr;		/* where a read failed */
 	enum ht_stack_end end;
+	/* The last frame whose registers are all known as far as can be, and how deep it
+	 * is: where the slow way starts from. */
+	bool full_exact;
+	uint32_t full_depth;
+	struct ht_interp_frame full;	/* last: half of it all */
 };
 
 /* unwind.c: the space may have been re-read. */
@@ -163,16 +175,20 @@ static inline bool ht_walk_end(struct ht_walk *walk, enum ht_stack_end end)
 	return false;
 }
 
-/* Inside of the copied stack? */
+/* Inside of the copied stack? @at is counted from its start. */
+static inline bool ht_window_read(const struct ht_window *window, uint64_t at,
+				  uint64_t *ret_value)
+{
+	if (unlikely(at >= window->limit))
+		return false;
+	memcpy(ret_value, window->bytes + at, sizeof(*ret_value));
+	return true;
+}
+
 static inline bool ht_walk_peek(const struct ht_walk *walk, uint64_t addr,
 				uint64_t *ret_value)
 {
-	uint64_t at = addr - walk->input->stack_base;
-
-	if (unlikely(at >= walk->window_limit))
-		return false;
-	memcpy(ret_value, walk->input->stack + at, sizeof(*ret_value));
-	return true;
+	return ht_window_read(&walk->window, addr - walk->window.base, ret_value);
 }
 
 #endif

@@ -79,7 +79,7 @@ void made_walk(struct made *made, uint64_t pc, bool exact)
 	made->walk = (struct ht_walk){
 		.unwinder = made->unwinder,
 		.input = &made->input,
-		.window_limit = sizeof(made->words) - 7,
+		.window = { made->input.stack, MADE_STACK, sizeof(made->words) - 7 },
 		.pc = made_pc(made, pc),
 		.sp = MADE_STACK,
 		.bp = MADE_STACK + 16,

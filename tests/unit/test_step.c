@@ -344,7 +344,8 @@ START_TEST(frame_pointers_span_256_KiB)
 		again(false);
 		made.input.stack = (const uint8_t *)large;
 		made.input.stack_len = sizeof(large);
-		walk->window_limit = sizeof(large) - 7;
+		walk->window.bytes = made.input.stack;
+		walk->window.limit = sizeof(large) - 7;
 		walk->bp = MADE_STACK + (256 << 10) + 8 * i;
 		large[(256 << 10) / 8 + i + 1] = made_pc(&made, CALLED);
 		ck_assert_int_eq(guess(0), i == 0);
