@@ -145,6 +145,14 @@ uint32_t ht_blocks_detach(struct ht_blocks *blocks, uint64_t addr, uint64_t seq,
 	return id;
 }
 
+void ht_blocks_expect(const struct ht_blocks *blocks, uint64_t addr)
+{
+	/* Nothing waits for the id: it's read and used while other things are done. 0 does no
+	 * harm. */
+	if (blocks->slabs.len)
+		__builtin_prefetch(ht_blocks_at(blocks, *bucket(blocks, addr)));
+}
+
 void ht_blocks_drop(struct ht_blocks *blocks, uint32_t id)
 {
 	ht_blocks_at(blocks, id)->next = blocks->free;

@@ -61,6 +61,9 @@ int ht_blocks_add(struct ht_blocks *blocks, const struct ht_block *block)
  * one from a 0 for none. */
 uint32_t ht_blocks_detach(struct ht_blocks *blocks, uint64_t addr, uint64_t seq,
 			bool *ret_younger) _nonnull_;
+/* The block at @addr, or the lack of one, will be asked for soon: its place may be in none of
+ * the processor's caches. */
+void ht_blocks_expect(const struct ht_blocks *blocks, uint64_t addr) _nonnull_;
 /* Forget a detached block. */
 void ht_blocks_drop(struct ht_blocks *blocks, uint32_t id) _nonnull_;
 

@@ -214,6 +214,11 @@ int ht_ledger_realloc(struct ht_ledger *ledger, uint64_t old_addr, uint64_t free
 	return r < 0 ? r : r2;
 }
 
+void ht_ledger_expect(const struct ht_ledger *ledger, uint64_t addr)
+{
+	ht_blocks_expect(&ledger->book.live, addr);
+}
+
 int ht_ledger_settle(struct ht_ledger *ledger, bool final)
 {
 	return ht_order_settle(&ledger->order, final);

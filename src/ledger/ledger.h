@@ -89,6 +89,10 @@ int ht_ledger_free(struct ht_ledger *ledger, uint64_t addr, uint64_t seq,
 int ht_ledger_realloc(struct ht_ledger *ledger, uint64_t old_addr, uint64_t free_seq,
 		      const struct ht_ledger_alloc *alloc) _must_check_ _nonnull_;
 
+/* An event of the block at @addr comes soon. Not needed, but it makes that one faster if
+ * something else is done in between. */
+void ht_ledger_expect(const struct ht_ledger *ledger, uint64_t addr) _nonnull_;
+
 /* Tell that everything published before the previous call has been queued by now: gaps in
  * seq older than that will never be filled and are stepped over. @final applies all. */
 int ht_ledger_settle(struct ht_ledger *ledger, bool final) _must_check_ _nonnull_;

@@ -159,6 +159,7 @@ static int take_alloc(struct ht_intake *intake, const struct ht_record_alloc *r)
 		return 0;
 	}
 	intake->counters.allocs++;
+	ht_ledger_expect(intake->ledger, r->addr);
 	unwind(intake, r);
 	intake->counters.cut_stacks += intake->stack.end == HT_STACK_WINDOW;
 	err = learn_top(intake, r);

@@ -47,6 +47,23 @@ START_TEST(a_block_is_found_once)
 }
 END_TEST
 
+/* Whatever is there, and when nothing is there yet. */
+START_TEST(expecting_changes_nothing)
+{
+	ck_ok(ht_blocks_init(&live, 1));
+	ht_blocks_expect(&live, 0x10);
+	ck_ok(add(0x10, 1));
+	for (uint64_t addr = 0; addr < 0x10000; addr += 8)
+		ht_blocks_expect(&live, addr);
+	ht_blocks_expect(&live, UINT64_MAX);
+	ck_assert_uint_eq(live.count, 1);
+	ck_assert_uint_ne(detach(0x10, 2), 0);
+	ht_blocks_expect(&live, 0x10);
+	ck_assert_uint_eq(detach(0x10, 2), 0);
+	ht_blocks_fini(&live);
+}
+END_TEST
+
 START_TEST(a_younger_block_stays)
 {
 	bool younger;
@@ -124,7 +141,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		a_block_is_found_once, a_younger_block_stays,
+		a_block_is_found_once, expecting_changes_nothing, a_younger_block_stays,
 		random_blocks_as_in_an_array, a_full_table_says_so_and_goes_on, NULL
 	};
 
