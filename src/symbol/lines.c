@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lines.c: files, lines and inlined calls from DWARF, by libdw.
+ * lines.c: files, lines and inlined calls from DWARF, by libdw and linetable.c.
  *
  * libdw alone and not libdwfl: it never asks debuginfod, and it takes the very image that
  * the target has mapped. What would make it open further files by itself (a supplementary
@@ -24,8 +24,9 @@
 
 struct unit {
 	Dwarf_Off off;		/* of its DIE */
+	struct ht_linetable *table;	/* NULL: none, or not asked yet */
 	struct ht_dies *dies;	/* made when first asked */
-	bool tried;
+	bool tried;		/* for both */
 	bool nested;		/* the functions inside of others are in dies */
 	bool skeleton;		/* the functions are in another file */
 	struct ht_split *split;	/* which is this, if it could be had */
@@ -45,6 +46,10 @@ struct ht_lines {
 	Elf *alt_elf;
 	Dwarf *alt;
 	struct ht_skeletons *skeletons;
+	struct ht_line_sections line_sections;
+	ht_vec(struct ht_linetable *) tables;
+	struct ht_map table_at;	/* offset of a program to its number in tables */
+	size_t table_budget;
 	ht_vec(struct unit) units;
 	ht_vec(struct range) ranges;
 	size_t budget;
@@ -199,9 +204,35 @@ static const char *set_alt(struct ht_lines *lines)
 	return NULL;
 }
 
+/* libdw has unpacked them, if need be. */
+static int find_line_sections(struct ht_lines *lines)
+{
+	struct ht_line_sections *found = &lines->line_sections;
+	const struct {
+		const char *name, *old_name;
+		struct ht_span *span;
+	} sections[] = {
+		{ ".debug_line", ".zdebug_line", &found->line },
+		{ ".debug_line_str", ".zdebug_line_str", &found->line_str },
+		{ ".debug_str", ".zdebug_str", &found->str },
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sections); i++) {
+		r = ht_sections_get(lines->elf, sections[i].name, SIZE_MAX, sections[i].span);
+		if (r == 0 && !sections[i].span->len)
+			r = ht_sections_get(lines->elf, sections[i].old_name, SIZE_MAX,
+					    sections[i].span);
+	}
+	lines->table_budget = found->line.len;
+	return r;
+}
+
 /* 0 with *ret_reason set when the file can't be used. */
 static int start(struct ht_lines *lines, const struct ht_elf *elf, const char **ret_reason)
 {
+	int r;
+
 	elf_version(EV_CURRENT);
 	errno = 0;
 	/* Not changed by libelf when it is only read; its prototype is older than const. */
@@ -222,7 +253,13 @@ static int start(struct ht_lines *lines, const struct ht_elf *elf, const char **
 	lines->dwarf = dwarf_begin_elf(lines->elf, DWARF_C_READ, NULL);
 	ht_oom_guard(lines->dwarf);
 	*ret_reason = lines->dwarf ? set_alt(lines) : reason_of_failure(elf);
-	return *ret_reason ? 0 : index_units(lines, elf);
+	if (*ret_reason)
+		return 0;
+	/* Without them there still are inlined calls. */
+	r = find_line_sections(lines);
+	if (r < 0)
+		lines->reason = ht_sections_reason(r);
+	return index_units(lines, elf);
 }
 
 static bool any_skeleton(const struct ht_lines *lines)
@@ -275,10 +312,15 @@ int ht_lines_new(const struct ht_elf *elf, const struct ht_beside *beside,
 
 struct ht_lines *ht_lines_free(struct ht_lines *lines)
 {
+	struct ht_linetable **table;
 	struct unit *unit;
 
 	if (!lines)
 		return NULL;
+	ht_vec_foreach(table, &lines->tables)
+		ht_linetable_free(*table);
+	ht_vec_fini(&lines->tables);
+	ht_map_fini(&lines->table_at);
 	ht_vec_foreach(unit, &lines->units) {
 		ht_dies_free(unit->dies);
 		ht_split_free(unit->split);
@@ -324,12 +366,47 @@ static struct unit *find_unit(struct ht_lines *lines, uint64_t addr)
 	return NULL;
 }
 
+/* Units may share a program. */
+static int get_table(struct ht_lines *lines, uint64_t offset, const char *dir,
+		     struct ht_linetable **ret_table)
+{
+	const uint64_t *known = ht_map_get(&lines->table_at, offset);
+	struct ht_linetable **new;
+	int r;
+
+	if (known) {
+		*ret_table = lines->tables.at[*known];
+		return 0;
+	}
+	new = ht_vec_push(&lines->tables);
+	if (!new || ht_map_put(&lines->table_at, offset, lines->tables.len - 1) < 0)
+		return -ENOMEM;
+	r = ht_linetable_new(&lines->line_sections, offset, dir, &lines->table_budget, new);
+	*ret_table = r < 0 ? NULL : *new;
+	return r;
+}
+
+static void read_table(struct ht_lines *lines, struct unit *unit, Dwarf_Die *cu)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word offset;
+	const char *dir = dwarf_formstring(dwarf_attr(cu, DW_AT_comp_dir, &attr));
+	int r;
+
+	if (dwarf_formudata(dwarf_attr(cu, DW_AT_stmt_list, &attr), &offset) < 0)
+		return;
+	r = get_table(lines, offset, dir, &unit->table);
+	if (r < 0)
+		lines->reason = ht_sections_reason(r);
+}
+
 /* List the unit's functions, once. A skeleton whose unit can't be had may have some itself. */
 static void read_unit(struct ht_lines *lines, struct unit *unit, Dwarf_Die *cu)
 {
 	int r;
 
 	unit->tried = true;
+	read_table(lines, unit, cu);
 	if (unit->skeleton && ht_skeletons_open(lines->skeletons, cu, &unit->split) == 0)
 		cu = ht_split_cu(unit->split);
 	r = ht_dies_new(cu, unit->split, &lines->budget, &unit->dies);
@@ -337,7 +414,6 @@ static void read_unit(struct ht_lines *lines, struct unit *unit, Dwarf_Die *cu)
 		lines->reason = r == -E2BIG ? HT_LINES_LARGE : HT_LINES_MEMORY;
 }
 
-/* @cu becomes the unit whose files the chain speaks of. */
 static size_t find_chain(struct ht_lines *lines, struct unit *unit, Dwarf_Die *cu,
 			 uint64_t addr, Dwarf_Die *chain)
 {
@@ -353,8 +429,6 @@ static size_t find_chain(struct ht_lines *lines, struct unit *unit, Dwarf_Die *c
 			lines->reason = HT_LINES_LARGE;
 		n = ht_dies_chain(unit->dies, dwarf, addr, chain, HT_LINES_MAX);
 	}
-	if (unit->split && ht_split_has_files(unit->split))
-		*cu = owner;
 	return n;
 }
 
@@ -386,29 +460,37 @@ static const char *real_file(const char *file)
 	return file && strcmp(file, "???") != 0 ? file : NULL;
 }
 
-/* Where the function that @inlined went into calls it. File 0 is a file from DWARF 5 on. */
-static void call_place(Dwarf_Die *cu, Dwarf_Die *inlined, struct ht_line *line)
+/* A split unit's own files are a table without a program. */
+static const char *split_file(struct ht_split *split, uint32_t file)
 {
-	uint32_t file = number(inlined, DW_AT_call_file, false);
 	Dwarf_Files *files;
 	size_t n;
 
-	line->line = number(inlined, DW_AT_call_line, false);
-	if (dwarf_hasattr(inlined, DW_AT_call_file) &&
-	    dwarf_getsrcfiles(cu, &files, &n) == 0 && file < n)
-		line->file = real_file(dwarf_filesrc(files, file, NULL, NULL));
+	if (dwarf_getsrcfiles(ht_split_cu(split), &files, &n) < 0 || file >= n)
+		return NULL;
+	return real_file(dwarf_filesrc(files, file, NULL, NULL));
 }
 
-static void line_place(Dwarf_Die *cu, uint64_t addr, struct ht_line *line)
+/* Where the function that @inlined went into calls it. File 0 is a file from DWARF 5 on. */
+static void call_place(struct unit *unit, Dwarf_Die *inlined, struct ht_line *line)
 {
-	Dwarf_Line *row = dwarf_getsrc_die(cu, addr);
-	int lineno;
+	uint32_t file = number(inlined, DW_AT_call_file, false);
 
-	if (!row)
+	line->line = number(inlined, DW_AT_call_line, false);
+	if (!dwarf_hasattr(inlined, DW_AT_call_file))
 		return;
-	line->file = real_file(dwarf_linesrc(row, NULL, NULL));
-	if (dwarf_lineno(row, &lineno) == 0 && lineno > 0)
-		line->line = (uint32_t)lineno;
+	if (unit->split && ht_split_has_files(unit->split))
+		line->file = split_file(unit->split, file);
+	else if (unit->table)
+		line->file = ht_linetable_file(unit->table, file);
+}
+
+static void line_place(const struct unit *unit, uint64_t addr, struct ht_line *line)
+{
+	uint64_t file;
+
+	if (unit->table && ht_linetable_find(unit->table, addr, &file, &line->line))
+		line->file = ht_linetable_file(unit->table, file);
 }
 
 static size_t look_up(struct ht_lines *lines, uint64_t addr, struct ht_line *ret, size_t max)
@@ -416,15 +498,14 @@ static size_t look_up(struct ht_lines *lines, uint64_t addr, struct ht_line *ret
 	struct unit *unit = find_unit(lines, addr);
 	Dwarf_Attribute attr;
 	const char *dir;
-	Dwarf_Die cu, chain[HT_LINES_MAX], owner;
+	Dwarf_Die cu, chain[HT_LINES_MAX];
 	size_t n, i;
 
 	if (!unit || max == 0 || !dwarf_offdie(lines->dwarf, unit->off, &cu))
 		return 0;
 	if (!unit->tried)
 		read_unit(lines, unit, &cu);
-	owner = cu;
-	n = ht_min(find_chain(lines, unit, &owner, addr, chain), max);
+	n = ht_min(find_chain(lines, unit, &cu, addr, chain), max);
 	for (i = 0; i < n; i++) {
 		Dwarf_Die *die = &chain[n - 1 - i];
 
@@ -433,11 +514,11 @@ static size_t look_up(struct ht_lines *lines, uint64_t addr, struct ht_line *ret
 					   .decl_line = number(die, DW_AT_decl_line, true),
 					   .inlined = i + 1 < n };
 		if (i > 0)
-			call_place(&owner, die + 1, &ret[i]);
+			call_place(unit, die + 1, &ret[i]);
 	}
 	if (n == 0)
 		ret[n++] = (struct ht_line){ .name = NULL };
-	line_place(&cu, addr, &ret[0]);
+	line_place(unit, addr, &ret[0]);
 	dir = dwarf_formstring(dwarf_attr(&cu, DW_AT_comp_dir, &attr));
 	for (i = 0; i < n; i++)
 		ret[i].dir = dir;

@@ -222,6 +222,29 @@ struct ht_pcs_at {
 bool ht_pcs_next(const struct ht_split *split, Dwarf_Die *die, struct ht_pcs_at *at,
 		    uint64_t *ret_lo, uint64_t *ret_hi) _nonnull_args_(2, 3, 4, 5);
 
+/* --- linetable.c: line number programs ------------------------------------------------- */
+
+/* What such programs are in, and what they refer to. */
+struct ht_line_sections {
+	struct ht_span line, line_str, str;
+};
+
+struct ht_linetable;
+
+/* Run the program at @offset. @dir is the directory of the unit, or NULL; it and @sections must
+ * outlive the table. The program's length is taken from *budget: programs that lie over each
+ * other are work without end. 0, -EBADMSG, -E2BIG, -ENOMEM. */
+int ht_linetable_new(const struct ht_line_sections *sections, uint64_t offset, const char *dir,
+		     size_t *budget, struct ht_linetable **ret_table)
+	_must_check_ _nonnull_args_(1, 4, 5);
+struct ht_linetable *ht_linetable_free(struct ht_linetable *table);
+/* False: it says nothing of @addr. *ret_line is 0 for what has no line. */
+bool ht_linetable_find(const struct ht_linetable *table, uint64_t addr, uint64_t *ret_file,
+		       uint32_t *ret_line) _nonnull_;
+/* The path of file @i as the compiler was told, which may be relative to the unit's directory,
+ * or NULL. Lives as long as the table. */
+const char *ht_linetable_file(struct ht_linetable *table, uint64_t i) _nonnull_;
+
 /* --- dies.c, lines.c: DWARF --------------------------------------------------------- */
 
 /* One function at an address; the names are raw and live as long as the ht_lines. */
