@@ -471,14 +471,16 @@ static const char *show_jit(struct ht_symbols *symbols, const char *name, const 
 	return text.failed ? NULL : ht_strings_intern(&symbols->strings, text.data);
 }
 
-static int fill_jit(struct ht_symbols *symbols, const char *raw, const char *kind,
+static int fill_jit(struct ht_symbols *symbols, const char *raw, size_t len, const char *kind,
 		    struct ht_symbol *ret)
 {
+	char *line = strndup(raw, len), *name, *file;
 	struct ht_jit_parts form;
-	char *name, *file;
 	int r = 0;
 
-	ht_jit_parse(raw, &form);
+	if (!line)
+		return -ENOMEM;
+	ht_jit_parse(line, &form);
 	name = strndup(form.name, form.name_len);
 	file = form.file ? strndup(form.file, form.file_len) : NULL;
 	*ret = (struct ht_symbol){ .line = form.line, .decl_line = form.line };
@@ -487,6 +489,7 @@ static int fill_jit(struct ht_symbols *symbols, const char *raw, const char *kin
 	if (form.file &&
 	    (!file || !(ret->file = intern_clean(symbols, file, HT_NAME_SHOWN_MAX))))
 		r = -ENOMEM;
+	free(line);
 	free(name);
 	free(file);
 	return r;
@@ -497,16 +500,27 @@ static int resolve_jit(struct ht_symbols *symbols, const struct ht_frame *frame,
 		       uint64_t addr, struct functions *ret)
 {
 	const char *kind, *name = symbols->jit ? ht_jit_name(symbols->jit, frame, &kind) : NULL;
+	int r = 0;
 
 	if (!name) {
 		symbols->no_module->bare = true;
 		return resolve(symbols, symbols->no_module, HT_MODULE_NONE, addr, ret);
 	}
-	ret->at = calloc(1, sizeof(*ret->at));
+	ret->n = 1;
+	/* Java methods compiled into each other. */
+	for (const char *end = name; !strcmp(kind, "java") && (end = strchr(end, '\n')); end++)
+		ret->n++;
+	ret->at = calloc(ret->n, sizeof(*ret->at));
 	if (!ret->at)
 		return -ENOMEM;
-	ret->n = 1;
-	return fill_jit(symbols, name, kind, ret->at);
+	for (size_t i = 0; r == 0 && i < ret->n; i++) {
+		size_t len = ret->n > 1 ? strcspn(name, "\n") : strlen(name);
+
+		r = fill_jit(symbols, name, len, kind, &ret->at[i]);
+		ret->at[i].inlined = i + 1 < ret->n;
+		name += len + 1;
+	}
+	return r;
 }
 
 int ht_symbols_lookup(struct ht_symbols *symbols, const struct ht_frame *frame,

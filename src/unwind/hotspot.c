@@ -6,7 +6,8 @@
  *			     byte for each: 0: a block starts here, n: go n segments back,
  *			     255: free
  *	block: HeapBlock, then a CodeBlob: name, size, size of its frame in words; one of a
- *	       method leads to Method -> ConstMethod -> ConstantPool -> names
+ *	       method leads to Method -> ConstMethod -> ConstantPool -> names, and to
+ *	       the methods that were compiled into it (see struct scopes)
  */
 #include "unwind/hotspot.h"
 
@@ -26,6 +27,8 @@
 #define MAX_HOPS 4096
 #define WINDOW 256		/* bytes of a segment map that are read at once */
 #define MAX_SYMBOL 1024
+#define MAX_SCOPES (16 << 20)	/* bytes of a method's table of them */
+#define MAX_INLINED 64
 #define FREE_SEGMENT 0xff
 #define SLOTS (1 << 12)
 /* A moment is 2^26 ns. */
@@ -50,7 +53,13 @@ enum {
 	F_SPACE_LOW, F_SPACE_HIGH, F_INTERPRETER, F_QUEUE_BUFFER, F_QUEUE_LIMIT, F_BLOB_NAME,
 	F_BLOB_SIZE, F_BLOB_FRAME, F_NMETHOD_METHOD, F_METHOD_CONST, F_CONST_POOL,
 	F_CONST_NAME, F_POOL_HOLDER, F_POOL_LENGTH, F_KLASS_NAME, F_SYMBOL_LENGTH,
-	F_SYMBOL_BODY, FIELDS
+	F_SYMBOL_BODY,
+	/* Without these, which differ from version to version, methods that were compiled into
+	 * others don't show. */
+	F_NEEDED, F_VERSION = F_NEEDED, F_PC_OFFSET, F_PC_SCOPE, F_SCOPES_PCS,
+	F_CODE_BEGIN, F_SCOPES_DATA, F_SCOPES_END, F_METADATA,
+	F_CODE_OFFSET, F_SCOPES_OFFSET, F_IMMUTABLE, F_MUTABLE, F_RELOCATION,
+	FIELDS
 };
 
 static const struct {
@@ -79,10 +88,26 @@ static const struct {
 	[F_KLASS_NAME] = { "Klass", NULL, "_name" },
 	[F_SYMBOL_LENGTH] = { "Symbol", NULL, "_length" },
 	[F_SYMBOL_BODY] = { "Symbol", NULL, "_body" },
+	[F_VERSION] = { "Abstract_VM_Version", NULL, "_vm_major_version" },
+	[F_PC_OFFSET] = { "PcDesc", NULL, "_pc_offset" },
+	[F_PC_SCOPE] = { "PcDesc", NULL, "_scope_decode_offset" },
+	[F_SCOPES_PCS] = { "nmethod", NULL, "_scopes_pcs_offset" },
+	/* Up to version 22. */
+	[F_CODE_BEGIN] = { "CodeBlob", NULL, "_code_begin" },
+	[F_SCOPES_DATA] = { "nmethod", "CompiledMethod", "_scopes_data_begin" },
+	[F_SCOPES_END] = { "nmethod", NULL, "_dependencies_offset" },
+	[F_METADATA] = { "nmethod", NULL, "_metadata_offset" },
+	/* From version 25 on. */
+	[F_CODE_OFFSET] = { "CodeBlob", NULL, "_code_offset" },
+	[F_SCOPES_OFFSET] = { "nmethod", NULL, "_scopes_data_offset" },
+	[F_IMMUTABLE] = { "nmethod", NULL, "_immutable_data" },
+	[F_MUTABLE] = { "CodeBlob", NULL, "_mutable_data" },
+	[F_RELOCATION] = { "CodeBlob", NULL, "_relocation_size" },
 };
 
-enum { T_BLOCK, T_POOL, TYPES };
-static const char *const types[TYPES] = { [T_BLOCK] = "HeapBlock", [T_POOL] = "ConstantPool" };
+enum { T_BLOCK, T_POOL, T_PC, TYPES };
+static const char *const types[TYPES] = { [T_BLOCK] = "HeapBlock", [T_POOL] = "ConstantPool",
+					  [T_PC] = "PcDesc" };
 
 struct heap {
 	uint64_t low, high;
@@ -279,12 +304,17 @@ static void take_type(struct ht_hotspot *h, const struct vm_type *t)
 			h->size[i] = t->size;
 }
 
+static bool is_static(size_t field)
+{
+	return field == F_HEAPS || field == F_INTERPRETER || field == F_VERSION;
+}
+
 static bool is_plausible(const struct ht_hotspot *h)
 {
 	size_t i;
 
 	for (i = 0; i < FIELDS; i++)
-		if (!h->known[i] || (i != F_HEAPS && i != F_INTERPRETER && h->at[i] > 4096))
+		if (h->known[i] ? !is_static(i) && h->at[i] > 4096 : i < F_NEEDED)
 			return false;
 	return h->size[T_BLOCK] && h->size[T_BLOCK] <= 64 && h->size[T_POOL] &&
 	       h->size[T_POOL] <= 4096;
@@ -475,7 +505,7 @@ static int add_symbol(const struct ht_hotspot *h, uint64_t symbol_addr, struct h
 	    !get(h, symbol_addr + h->at[F_SYMBOL_BODY], text, ht_min(len, MAX_SYMBOL)))
 		return -ENOENT;
 	len = ht_min(len, MAX_SYMBOL);
-	if (memchr(text, '\0', len))
+	if (memchr(text, '\0', len) || memchr(text, '\n', len))
 		return -ENOENT;
 	for (i = 0; i < len; i++)
 		text[i] = text[i] == '/' ? '.' : text[i];
@@ -503,11 +533,153 @@ static int add_method(const struct ht_hotspot *h, uint64_t method, struct ht_buf
 	return r == 0 ? add_symbol(h, name, out) : r;
 }
 
-int ht_hotspot_method_name(struct ht_hotspot *h, ht_addr_t method, struct ht_buf *out)
+/* --- methods compiled into others ------------------------------------------------------------- */
+
+/*
+ * A compiled method has a PcDesc for each call, by the offset of its return address. That leads
+ * to a scope: where the scope of the caller is, and a number in the method's list of metadata;
+ * and so on out to the method itself, whose scope has no caller. Callers come first, so the way
+ * leads backwards.
+ */
+struct scopes {
+	uint64_t code, pcs, pcs_end, data, metadata;
+	uint32_t version;
+};
+
+static bool get_offset(const struct ht_hotspot *h, uint64_t from, uint64_t addr, uint64_t *ret)
+{
+	uint32_t offset;
+
+	if (!get_int(h, addr, &offset) || offset > INT32_MAX)
+		return false;
+	*ret = from + offset;
+	return true;
+}
+
+static bool find_scopes(const struct ht_hotspot *h, uint64_t blob, struct scopes *ret)
+{
+	uint64_t immutable, mutable;
+
+	if (!h->known[F_PC_OFFSET] || !h->known[F_PC_SCOPE] || !h->known[F_SCOPES_PCS] ||
+	    h->size[T_PC] < 8 || h->size[T_PC] > 64 || !h->known[F_VERSION] ||
+	    !get_int(h, h->at[F_VERSION], &ret->version))
+		return false;
+	if (h->known[F_CODE_BEGIN] && h->known[F_SCOPES_DATA] && h->known[F_SCOPES_END] &&
+	    h->known[F_METADATA])
+		return get_pointer(h, blob + h->at[F_CODE_BEGIN], &ret->code) &&
+		       get_pointer(h, blob + h->at[F_SCOPES_DATA], &ret->data) &&
+		       get_offset(h, blob, blob + h->at[F_SCOPES_PCS], &ret->pcs) &&
+		       get_offset(h, blob, blob + h->at[F_SCOPES_END], &ret->pcs_end) &&
+		       get_offset(h, blob, blob + h->at[F_METADATA], &ret->metadata);
+	if (!h->known[F_CODE_OFFSET] || !h->known[F_SCOPES_OFFSET] || !h->known[F_IMMUTABLE] ||
+	    !h->known[F_MUTABLE] || !h->known[F_RELOCATION] ||
+	    !get_pointer(h, blob + h->at[F_IMMUTABLE], &immutable) ||
+	    !get_pointer(h, blob + h->at[F_MUTABLE], &mutable) ||
+	    !get_offset(h, blob, blob + h->at[F_CODE_OFFSET], &ret->code) ||
+	    !get_offset(h, immutable, blob + h->at[F_SCOPES_PCS], &ret->pcs) ||
+	    !get_offset(h, immutable, blob + h->at[F_SCOPES_OFFSET], &ret->data) ||
+	    !get_offset(h, mutable, blob + h->at[F_RELOCATION], &ret->metadata))
+		return false;
+	ret->pcs_end = ret->data;
+	return true;
+}
+
+/* The scope of the call that returns to @pc. False: that has no description. */
+static bool find_scope(const struct ht_hotspot *h, const struct scopes *s, uint64_t pc,
+		       uint32_t *ret_scope)
+{
+	uint64_t size = h->size[T_PC], low = 0, high;
+	int64_t want = (int64_t)(pc - s->code);
+
+	if (s->pcs_end < s->pcs || s->pcs_end - s->pcs > MAX_SCOPES)
+		return false;
+	high = (s->pcs_end - s->pcs) / size;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2, at = s->pcs + middle * size;
+		uint32_t offset;
+
+		if (!get_int(h, at + h->at[F_PC_OFFSET], &offset))
+			return false;
+		if ((int32_t)offset == want)
+			return get_int(h, at + h->at[F_PC_SCOPE], ret_scope);
+		if ((int32_t)offset < want)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+/* A number as the scopes have it: up to five digits of 64, the lowest first; the last one is
+ * below 192. From version 20 on 1 stands for 0. */
+static bool get_number(const struct scopes *s, const uint8_t **at, const uint8_t *end,
+		       uint32_t *ret)
+{
+	const unsigned zero = s->version >= 20;
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; i < 5 && *at < end; i++) {
+		uint8_t digit = *(*at)++;
+
+		if (digit < zero)
+			return false;
+		sum += (uint32_t)(digit - zero) << 6 * i;
+		if (digit < 192 || i == 4) {
+			*ret = sum;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* From the innermost method out to @outermost. Their number; 0: that isn't where it leads. */
+static size_t list_scopes(const struct ht_hotspot *h, const struct scopes *s, uint32_t scope,
+			  uint64_t outermost, uint64_t methods[MAX_INLINED])
+{
+	size_t n = 0;
+
+	while (scope && n < MAX_INLINED) {
+		uint8_t bytes[10];
+		const uint8_t *at = bytes;
+		uint32_t caller, number;
+
+		if (!get(h, s->data + scope, bytes, sizeof(bytes)) ||
+		    !get_number(s, &at, bytes + sizeof(bytes), &caller) ||
+		    !get_number(s, &at, bytes + sizeof(bytes), &number) ||
+		    caller >= scope || !number ||
+		    !get_pointer(h, s->metadata + 8 * ((uint64_t)number - 1), &methods[n++]))
+			return 0;
+		scope = caller;
+	}
+	return !scope && n && methods[n - 1] == outermost ? n : 0;
+}
+
+/* The methods that the code before @pc is of, innermost first; at least @method. */
+static size_t list_methods(const struct ht_hotspot *h, uint64_t blob, uint64_t pc,
+			   uint64_t method, uint64_t methods[MAX_INLINED])
+{
+	struct scopes s;
+	uint32_t scope;
+	size_t n = 0;
+
+	if (find_scopes(h, blob, &s) && find_scope(h, &s, pc, &scope))
+		n = list_scopes(h, &s, scope, method, methods);
+	if (!n)
+		methods[n++] = method;
+	return n;
+}
+
+static int add_methods(const struct ht_hotspot *h, const uint64_t *methods, size_t n,
+		       struct ht_buf *out)
 {
 	size_t len = out->len;
-	int r = sync(h) ? add_method(h, method, out) : -ENOENT;
+	int r = 0;
 
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = i ? ht_buf_putc(out, '\n') : 0;
+		if (r == 0)
+			r = add_method(h, methods[i], out);
+	}
 	/* Half a name is none. */
 	if (r < 0 && out->data) {
 		out->len = len;
@@ -516,11 +688,17 @@ int ht_hotspot_method_name(struct ht_hotspot *h, ht_addr_t method, struct ht_buf
 	return r;
 }
 
+int ht_hotspot_method_name(struct ht_hotspot *h, ht_addr_t method, struct ht_buf *out)
+{
+	return sync(h) ? add_methods(h, &method, 1, out) : -ENOENT;
+}
+
 int ht_hotspot_code_name(struct ht_hotspot *h, ht_addr_t pc, struct ht_buf *out)
 {
-	uint64_t blob, text, method;
+	uint64_t blob, text, methods[MAX_INLINED], method;
 	char name[MAX_WORD];
-	size_t len;
+	size_t len, n;
+	int r;
 
 	blob = sync(h) ? blob_of(h, pc) : 0;
 	if (!blob || !get_pointer(h, blob + h->at[F_BLOB_NAME], &text) ||
@@ -532,5 +710,7 @@ int ht_hotspot_code_name(struct ht_hotspot *h, ht_addr_t pc, struct ht_buf *out)
 		return ht_buf_append(out, name, len);
 	if (!get_pointer(h, blob + h->at[F_NMETHOD_METHOD], &method))
 		return -ENOENT;
-	return ht_hotspot_method_name(h, method, out);
+	n = list_methods(h, blob, pc + 1, method, methods);
+	r = add_methods(h, methods, n, out);
+	return r == -ENOENT && n > 1 ? add_methods(h, &method, 1, out) : r;
 }

@@ -37,7 +37,8 @@ enum ht_java ht_hotspot_find(struct ht_hotspot *hotspot, ht_addr_t pc, uint32_t 
 	_nonnull_;
 
 /* Append "java.lang.String.length": the method that the code at @pc was compiled from, or the
- * name of the stub there. 0, -ENOENT or -ENOMEM. */
+ * name of the stub there. If @pc is the last byte of a call, in a method that was compiled into
+ * others: these behind it, outwards, with newlines between them. 0, -ENOENT or -ENOMEM. */
 int ht_hotspot_code_name(struct ht_hotspot *hotspot, ht_addr_t pc, struct ht_buf *out)
 	_must_check_ _nonnull_;
 /* The same of a method by its address, as interpreted frames have it. */

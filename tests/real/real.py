@@ -171,7 +171,8 @@ def text_digests(pid):
     found = {}
     with open(f'/proc/{pid}/mem', 'rb', 0) as mem:
         for start, end, permissions, offset, inode, path in maps(pid):
-            if 'x' not in permissions or not inode or path.startswith('/memfd:'):
+            if 'x' not in permissions or 'w' in permissions or not inode or \
+                    path.startswith('/memfd:'):
                 continue
             mem.seek(start)
             digest = hashlib.sha1()

@@ -22,6 +22,7 @@ struct made_jvm {
 	void *library;
 	fake_jvm_make_fn make;
 	fake_jvm_add_fn add;
+	fake_jvm_inline_fn add_scopes;
 	struct fake_jvm *jvm;
 	uint8_t *code;
 	struct ht_modules *modules;
@@ -53,6 +54,7 @@ static inline void made_jvm_start(struct made_jvm *m)
 	ck_assert(m->code != MAP_FAILED);
 	*(void **)&m->make = made_jvm_symbol(m, "fake_jvm_make");
 	*(void **)&m->add = made_jvm_symbol(m, "fake_jvm_add");
+	*(void **)&m->add_scopes = made_jvm_symbol(m, "fake_jvm_inline");
 	m->jvm = m->make(m->code);
 	m->procfd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	m->memfd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);

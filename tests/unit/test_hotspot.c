@@ -121,6 +121,91 @@ START_TEST(names)
 }
 END_TEST
 
+static void renew(void)
+{
+	ht_hotspot_free(hotspot);
+	ck_ok(ht_hotspot_new(made.space, made.memfd, &hotspot));
+}
+
+/* Of the code at made_jvm_pc() + @bytes in segment 0. */
+static void check_inlined(unsigned bytes, const char *expected)
+{
+	struct ht_buf name = HT_BUF_INIT;
+
+	ck_ok(ht_hotspot_code_name(hotspot, made_jvm_pc(&made, 0) + bytes, &name));
+	ck_assert_str_eq(name.data, expected);
+	ht_buf_fini(&name);
+}
+
+#define WORK "made.up.Klass.work"
+#define INLINED "made.up.Klass.inlined"
+
+START_TEST(methods_compiled_into_others)
+{
+	const unsigned layouts[] = { 17, 21, 25 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
+		start();
+		made.add_scopes(0, layouts[i]);
+		check_inlined(0, WORK "\n" INLINED "\n" WORK);
+		check_inlined(2, INLINED "\n" WORK);
+		check_inlined(4, WORK);
+		/* No call is there. */
+		check_inlined(1, WORK);
+		check_inlined(200, WORK);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(scopes_that_lie)
+{
+	struct fake_scopes *scopes;
+	struct fake_blob *blob;
+
+	start();
+	made.add_scopes(0, 21);
+	scopes = made.jvm->scopes;
+	blob = (struct fake_blob *)made.code;
+	check_inlined(2, INLINED "\n" WORK);
+	scopes->data[3] = 1 + 3;	/* its own caller */
+	check_inlined(2, WORK);
+	scopes->data[3] = 1 + 0;	/* of no method that this is */
+	check_inlined(2, WORK);
+	scopes->data[3] = 0;
+	check_inlined(2, WORK);
+	scopes->data[3] = 1 + 1;
+	scopes->data[4] = 1 + 0;	/* no number */
+	check_inlined(2, WORK);
+	memset(scopes->data + 4, 255, 5);	/* a very large one */
+	check_inlined(2, WORK);
+	made.add_scopes(0, 21);
+	scopes->pcs[2].scope = -1;
+	check_inlined(2, WORK);
+	made.add_scopes(0, 21);
+	scopes->metadata[1] = NULL;
+	check_inlined(2, WORK);
+	scopes->metadata[1] = (struct fake_method *)8;	/* has no name */
+	check_inlined(2, WORK);
+	made.add_scopes(0, 21);
+	made.jvm->inlined_name.body[0] = '\n';
+	check_inlined(2, WORK);
+	made.jvm->inlined_name.body[0] = 'i';
+	check_inlined(2, INLINED "\n" WORK);
+	blob->end_offset = blob->pcs_offset - 1;
+	check_inlined(2, WORK);
+	blob->end_offset = INT32_MAX;
+	check_inlined(2, WORK);
+	blob->end_offset = -1;
+	check_inlined(2, WORK);
+	made.add_scopes(0, 21);
+	made.jvm->types[2].size = 0;
+	renew();
+	check_inlined(2, WORK);
+	stop();
+}
+END_TEST
+
 START_TEST(code_that_changes)
 {
 	start();
@@ -183,14 +268,17 @@ START_TEST(descriptions_that_lack_something)
 	size_t i;
 
 	start();
+	made.add_scopes(0, 21);
 	for (i = 0; made.jvm->structs[i].type; i++) {
 		struct fake_struct old = made.jvm->structs[i];
-		bool needed = strcmp(old.type, "Other") != 0;
+		bool optional = !strcmp(old.type_string, "optional");
+		bool needed = strcmp(old.type, "Other") != 0 && !optional;
 
 		made.jvm->structs[i].field = "_something";
-		ht_hotspot_free(hotspot);
-		ck_ok(ht_hotspot_new(made.space, made.memfd, &hotspot));
+		renew();
 		check(0, needed ? HT_JAVA_NOT : HT_JAVA_COMPILED, needed ? 0 : 48);
+		if (optional)
+			check_inlined(2, WORK);
 		made.jvm->structs[i] = old;
 	}
 	made.jvm->types[0].size = 0;
@@ -216,10 +304,13 @@ START_TEST(any_bytes)
 		bytes = (uint8_t *)made.make(made.code);
 		made.add(0, 3, "nmethod", 6, &made.jvm->method);
 		made.add(5, 1, "native nmethod", 10, &made.jvm->method);
+		made.add_scopes(0, round % 3 ? round % 3 == 1 ? 17 : 21 : 25);
 		blobs = made.code;
 		for (i = 0; i < 8; i++)
 			bytes[(size_t)rand() % sizeof(*made.jvm)] ^= (uint8_t)(1 << rand() % 8);
 		blobs[rand() % sizeof(struct fake_blob)] ^= (uint8_t)(1 << rand() % 8);
+		blobs[FAKE_SCOPES * FAKE_SEGMENT + rand() % (2 * sizeof(struct fake_scopes))] ^=
+			(uint8_t)(1 << rand() % 8);
 		ht_hotspot_free(hotspot);
 		ck_ok(ht_hotspot_new(made.space, made.memfd, &hotspot));
 		for (i = 0; i < 8; i++) {
@@ -355,8 +446,7 @@ END_TEST
 int main(void)
 {
 	return ht_check_run("hotspot", (const TTest *const[]){
-		kinds_of_code, names, code_that_changes, words_that_lie,
-		descriptions_that_lack_something, any_bytes, a_library_that_costs_time,
-		no_jvm, many_hops,
-		a_library_in_pieces, NULL });
+		kinds_of_code, names, methods_compiled_into_others, scopes_that_lie,
+		code_that_changes, words_that_lie, descriptions_that_lack_something, any_bytes,
+		a_library_that_costs_time, no_jvm, many_hops, a_library_in_pieces, NULL });
 }
