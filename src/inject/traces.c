@@ -45,7 +45,7 @@ static bool is_ours(const struct ht_maps *maps, const struct ht_journal_range *r
 			return false;
 		if (!is_memfd(area, name)) {
 			if (at != gate || area->start != gate || area->end != gate + PAGE ||
-			    *area->path || gate == range->start)
+			    *area->path || area->inode || gate == range->start)
 				return false;
 		}
 		at = area->end;
