@@ -204,7 +204,33 @@ static const char *set_alt(struct ht_lines *lines)
 	return NULL;
 }
 
-/* libdw has unpacked them, if need be. */
+/* Under either name, unpacked by libdw by now. */
+static int get_section(Elf *elf, const char *name, const char *old_name, struct ht_span *ret_span)
+{
+	int r = ht_sections_get(elf, name, SIZE_MAX, ret_span);
+
+	if (r == 0 && !ret_span->len)
+		r = ht_sections_get(elf, old_name, SIZE_MAX, ret_span);
+	return r;
+}
+
+/* NULL, or why libdw shouldn't read the units of this file. */
+static const char *units_objection(Elf *elf)
+{
+	static const char *const infos[][2] = { { ".debug_info", ".zdebug_info" },
+						{ ".debug_types", ".zdebug_types" } };
+	struct ht_span tables, info;
+	uint64_t sum = 0;
+	int r = get_section(elf, ".debug_abbrev", ".zdebug_abbrev", &tables);
+
+	for (size_t i = 0; i < ARRAY_SIZE(infos) && r == 0; i++) {
+		r = get_section(elf, infos[i][0], infos[i][1], &info);
+		if (r == 0)
+			r = ht_bulk_add_units(&info, &tables, &sum);
+	}
+	return r == -E2BIG ? HT_LINES_LARGE : r < 0 ? ht_sections_reason(r) : NULL;
+}
+
 static int find_line_sections(struct ht_lines *lines)
 {
 	struct ht_line_sections *found = &lines->line_sections;
@@ -218,12 +244,9 @@ static int find_line_sections(struct ht_lines *lines)
 	};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sections); i++) {
-		r = ht_sections_get(lines->elf, sections[i].name, SIZE_MAX, sections[i].span);
-		if (r == 0 && !sections[i].span->len)
-			r = ht_sections_get(lines->elf, sections[i].old_name, SIZE_MAX,
-					    sections[i].span);
-	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sections); i++)
+		r = get_section(lines->elf, sections[i].name, sections[i].old_name,
+				sections[i].span);
 	lines->table_budget = found->line.len;
 	return r;
 }
@@ -253,6 +276,10 @@ static int start(struct ht_lines *lines, const struct ht_elf *elf, const char **
 	lines->dwarf = dwarf_begin_elf(lines->elf, DWARF_C_READ, NULL);
 	ht_oom_guard(lines->dwarf);
 	*ret_reason = lines->dwarf ? set_alt(lines) : reason_of_failure(elf);
+	if (!*ret_reason)
+		*ret_reason = units_objection(lines->elf);
+	if (!*ret_reason && lines->alt)
+		*ret_reason = units_objection(lines->alt_elf);
 	if (*ret_reason)
 		return 0;
 	/* Without them there still are inlined calls. */

@@ -125,11 +125,15 @@ static void find_unit(void *arg)
 int ht_split_new(const struct ht_unit_parts *parts, uint64_t id, struct ht_split **ret_split)
 {
 	struct search search = { .id = id };
+	uint64_t sum = 0;
 	struct ht_split *split;
 	int r;
 
 	if (!parts->at[HT_PART_INFO].len || !parts->at[HT_PART_ABBREV].len)
 		return -EBADMSG;
+	r = ht_bulk_add_units(&parts->at[HT_PART_INFO], &parts->at[HT_PART_ABBREV], &sum);
+	if (r < 0)
+		return r;
 	split = calloc(1, sizeof(*split));
 	if (!split)
 		return -ENOMEM;

@@ -150,6 +150,13 @@ void ht_oom_guard(Dwarf *dwarf);
  * @call has by itself is lost, so it should have nothing. Calls may be nested. */
 bool ht_oom_try(void (*call)(void *arg), void *arg) _must_check_ _nonnull_args_(1);
 
+/* --- bulk.c: what libdw would make of a file ------------------------------------------- */
+
+/* Add to *sum what libdw reads of @tables (.debug_abbrev) for the units of @info, each its own
+ * copy. -E2BIG: too much; -ENOMEM. */
+int ht_bulk_add_units(const struct ht_span *info, const struct ht_span *tables, uint64_t *sum)
+	_must_check_ _nonnull_;
+
 /* --- dwo.c, dwp.c, skeleton.c, split.c: split DWARF ----------------------------------- */
 
 /* What a unit of split DWARF is made of: the first ones are its own, the last is of the file

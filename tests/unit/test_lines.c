@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "ht_check.h"
 #include "symbol/symbol-priv.h"
 #include "tool.h"
@@ -551,6 +552,51 @@ START_TEST(a_supplementary_file_that_is_too_large)
 }
 END_TEST
 
+/* TOOL_INLINES with other bytes for a section. */
+static void replace_section(const char *prog, const char *section, const struct ht_buf *bytes)
+{
+	char path[160];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s%s", prog, section);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_ok(ht_fd_write_all(fd, bytes->data, bytes->len));
+	close(fd);
+	ck_assert_int_eq(tool_run("[ -e %s ] || cp %s %s; objcopy --update-section %s=%s %s", prog,
+				  TOOL_INLINES, prog, section, path, prog), 0);
+}
+
+/* Ten thousand units that share a table of a MB, of which libdw would make 200 GB. */
+START_TEST(a_bomb_of_abbreviations)
+{
+	static const uint8_t unit[] = { 8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 2 };
+	struct ht_buf bytes = HT_BUF_INIT;
+	char dir[64], prog[128];
+	struct file file;
+
+	if (!ht_check_have(tool_present("objcopy"), "objcopy (binutils)"))
+		return;
+	tool_mkdir(dir);
+	snprintf(prog, sizeof(prog), "%s/prog", dir);
+	for (size_t i = 0; i < 200000; i++)
+		ht_buf_append(&bytes, "\1\x34\0\0\0", 5);
+	ht_buf_append(&bytes, "\2\x11\0\0\0\0", 6);
+	replace_section(prog, ".debug_abbrev", &bytes);
+	ht_buf_clear(&bytes);
+	for (size_t i = 0; i < 10000; i++)
+		ht_buf_append(&bytes, unit, sizeof(unit));
+	ck_assert(!bytes.failed);
+	replace_section(prog, ".debug_info", &bytes);
+	open_file(&file, prog);
+	ck_assert_ptr_null(file.lines);
+	ck_assert_str_eq(file.reason, HT_LINES_LARGE);
+	close_file(&file);
+	ht_buf_fini(&bytes);
+	tool_rmdir(dir);
+}
+END_TEST
+
 /* Bytes of the debug sections changed at random: any answer, but no crash and no hang. */
 START_TEST(malformed_dwarf)
 {
@@ -598,5 +644,6 @@ int main(void)
 		agrees_with_addr2line, the_chain_of_inlines, other_kinds_of_dwarf,
 		clang_too, split_dwarf, split_dwarf_of_clang, what_is_missing_is_said,
 		no_memory_is_no_fault_of_the_file, libdw_runs_out_of_memory, ranges_without_end,
-		a_supplementary_file_that_is_too_large, malformed_dwarf, NULL });
+		a_supplementary_file_that_is_too_large, a_bomb_of_abbreviations,
+		malformed_dwarf, NULL });
 }
