@@ -69,11 +69,15 @@ static uint64_t table_len(const struct ht_span *tables, uint64_t at)
 int ht_bulk_add_units(const struct ht_span *info, const struct ht_span *tables, uint64_t *sum)
 {
 	const uint64_t max = MAX_SHARED + 4 * (uint64_t)tables->len;
-	struct ht_cursor c = { info->data, info->data + info->len, false };
 	struct ht_map known = HT_MAP_INIT;
 	uint64_t at, *len, own;
+	struct ht_cursor c;
 	int r = 0;
 
+	/* NULL, then. */
+	if (!info->len || !tables->len)
+		return 0;
+	c = (struct ht_cursor){ info->data, info->data + info->len, false };
 	while (r == 0 && next_unit(&c, &at)) {
 		if (at >= tables->len)
 			continue;
