@@ -437,7 +437,8 @@ int ht_linetable_new(const struct ht_line_sections *sections, uint64_t offset,
 	uint64_t len;
 	int r;
 
-	if (offset > sections->line.len)
+	/* Of no bytes, whose address is NULL, not even the end is meant. */
+	if (offset >= sections->line.len)
 		return -EBADMSG;
 	run.c = (struct ht_cursor){ sections->line.data + offset,
 				    sections->line.data + sections->line.len, false };

@@ -424,6 +424,8 @@ START_TEST(lengths_that_lie)
 	struct ht_line_sections sections;
 	size_t budget = SIZE_MAX;
 
+	sections = (struct ht_line_sections){ .line = { NULL, 0 } };
+	ck_assert_int_eq(ht_linetable_new(&sections, 0, NULL, &budget, &table), -EBADMSG);
 	start_usual();
 	sections = (struct ht_line_sections){ .line = { (uint8_t *)bytes.data, bytes.len } };
 	put_u32(0, (uint32_t)bytes.len - 3);
