@@ -23,7 +23,7 @@ void shadow_start(struct shadow *s, uint64_t lo, uint64_t hi)
 static void push(struct shadow *s, uint64_t pc, uint64_t at, enum shadow_kind kind)
 {
 	if (s->n == SHADOW_MAX) {
-		s->overflow = true;
+		s->lost = true;
 		return;
 	}
 	s->frames[s->n++] = (struct shadow_frame){ pc, pc, at, kind };
@@ -107,6 +107,11 @@ static void drop_dead(struct shadow *s, const struct shadow_step *step)
 	}
 	s->stats.leaps++;
 	s->leaping = true;
+	/* How many of those that were there before are left, nobody knows. */
+	if (frame && frame->at == UINT64_MAX) {
+		s->stats.lost++;
+		s->lost = true;
+	}
 }
 
 /* Pushed again, or jumped to: exceptions do that, and then it isn't what was called from. */
@@ -152,7 +157,7 @@ void shadow_signal(struct shadow *s, uint64_t sp, uint64_t trampoline,
 	s->stats.signals++;
 	if (!is_on(s, s->n_stacks - 1, sp)) {
 		if (s->n_stacks == SHADOW_STACKS) {
-			s->overflow = true;
+			s->lost = true;
 			return;
 		}
 		s->stacks[s->n_stacks].lo = lo;
@@ -167,5 +172,5 @@ void shadow_signal(struct shadow *s, uint64_t sp, uint64_t trampoline,
 
 bool shadow_known(const struct shadow *s)
 {
-	return !s->foreign && !s->overflow;
+	return !s->foreign && !s->lost;
 }

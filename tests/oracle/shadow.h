@@ -45,6 +45,7 @@ struct shadow_stats {
 	uint64_t pushed_returns; /* a return that no call belongs to: push, ret */
 	uint64_t replaced;	 /* returned elsewhere than the call came from */
 	uint64_t foreign;	 /* steps on stacks that nobody told of */
+	uint64_t lost;		 /* leaps past frames that were there before */
 	uint64_t believed;	 /* frames from before, which were returned to */
 	uint64_t wrong;		 /* returned elsewhere than believed */
 };
@@ -59,7 +60,7 @@ struct shadow {
 	} stacks[SHADOW_STACKS];
 	unsigned n_stacks;
 	bool foreign;  /* SP is on none of them: all bets are off */
-	bool overflow; /* a frame or stack was too many: the same */
+	bool lost;     /* the same, to the end of the window */
 	/* SP was set to an older frame, where a jump is about to go. */
 	bool leaping;
 	/* A return address that was popped into a register: vfork(). */

@@ -364,6 +364,8 @@ static bool worth_comparing(struct tracer *t, struct insn *insn)
 void step_compare(struct tracer *t, bool called)
 {
 	settle(t);
+	if (!shadow_known(&t->shadow))
+		step_forget_doubt(t);
 	if (!shadow_known(&t->shadow) || !worth_comparing(t, step_insn(t, t->regs.rip)))
 		return;
 	if (t->stale && ht_space_refresh(t->space) >= 0) {

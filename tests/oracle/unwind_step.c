@@ -32,20 +32,6 @@ static bool is_over(const struct tracer *t)
 	return t->options.max && t->n_steps >= t->options.max;
 }
 
-static bool run_steps(struct tracer *t, uint64_t steps)
-{
-	uint64_t until = t->n_steps + steps, calls;
-
-	while (t->n_steps < until && !is_over(t)) {
-		calls = t->shadow.stats.calls;
-		if (!step_once(t))
-			return false;
-		step_compare(t, t->shadow.stats.calls != calls);
-	}
-	step_forget_doubt(t);
-	return true;
-}
-
 /* Where a frame is in the target; 0 if it isn't in a file. */
 static uint64_t address(const struct tracer *t, const struct ht_frame *frame)
 {
@@ -82,6 +68,25 @@ static bool believe(struct tracer *t)
 			       f->flags & HT_FRAME_EXACT ? SHADOW_INTERRUPTED : SHADOW_CALLED);
 	}
 	return stack.end == HT_STACK_COMPLETE;
+}
+
+static bool run_steps(struct tracer *t, uint64_t steps)
+{
+	uint64_t until = t->n_steps + steps, calls;
+
+	while (t->n_steps < until && !is_over(t)) {
+		calls = t->shadow.stats.calls;
+		if (!step_once(t))
+			return false;
+		step_compare(t, t->shadow.stats.calls != calls);
+		/* It leapt past what was there before. */
+		if (t->shadow.lost && !t->shadow.leaping && !believe(t)) {
+			t->baseless++;
+			break;
+		}
+	}
+	step_forget_doubt(t);
+	return true;
 }
 
 static void run(struct tracer *t)
@@ -124,8 +129,8 @@ static void print_sums(const struct tracer *t, const char *name)
 	printf("  calls %" PRIu64 ", returns %" PRIu64 ", signals %" PRIu64 ", leaps %" PRIu64
 	       ", in registers %" PRIu64 ", pushed %" PRIu64 ", rewritten %" PRIu64
 	       ", steps on foreign stacks %" PRIu64 ", windows %" PRIu64 ", without a base %" PRIu64
-	       "\n", s->calls, s->returns, s->signals, s->leaps, s->held, s->pushed_returns,
-	       t->rewritten, s->foreign, t->windows, t->baseless);
+	       ", lost %" PRIu64 "\n", s->calls, s->returns, s->signals, s->leaps, s->held, s->pushed_returns,
+	       t->rewritten, s->foreign, t->windows, t->baseless, s->lost);
 }
 
 static bool parse(struct options *o, int argc, char **argv)
