@@ -169,8 +169,10 @@ START_TEST(return_address_in_a_register)
 	start(&c, "plain", "8");
 	ht_unwind(c.unwinder, &c.stopped.input, &full);
 	at = find_code(&c, code, sizeof(code));
-	if (!ht_check_have(at != 0, "the usual vfork()"))
+	if (!ht_check_have(at != 0, "usual vfork()")) {
+		stop(&c);
 		return;
+	}
 	/* As if read(), which has no frame, were it. */
 	regs = c.stopped.input.regs;
 	regs[HT_REG_RIP] = at + 6;
@@ -202,8 +204,10 @@ START_TEST(epilogue_of_a_realigned_frame)
 	ht_unwind(c.unwinder, &c.stopped.input, &full);
 	c.stack = full;
 	at = find_code(&c, code, sizeof(code));
-	if (!ht_check_have(at != 0, "a realigned frame as gcc makes it"))
+	if (!ht_check_have(at != 0, "realigned frame as gcc makes it")) {
+		stop(&c);
 		return;
+	}
 	in = &c.stopped.input;
 	regs = c.stopped.input.regs;
 	from = find(&c, 0, c.notes[1]);
