@@ -47,6 +47,7 @@ struct ht_lines {
 	Dwarf *alt;
 	struct ht_skeletons *skeletons;
 	struct ht_line_sections line_sections;
+	struct ht_texts texts;
 	ht_vec(struct ht_linetable *) tables;
 	struct ht_map table_at;	/* offset of a program to its number in tables */
 	size_t table_budget;
@@ -282,6 +283,9 @@ static int start(struct ht_lines *lines, const struct ht_elf *elf, const char **
 		*ret_reason = units_objection(lines->alt_elf);
 	if (*ret_reason)
 		return 0;
+	ht_texts_add(&lines->texts, lines->elf);
+	if (lines->alt)
+		ht_texts_add(&lines->texts, lines->alt_elf);
 	/* Without them there still are inlined calls. */
 	r = find_line_sections(lines);
 	if (r < 0)
@@ -417,7 +421,8 @@ static void read_table(struct ht_lines *lines, struct unit *unit, Dwarf_Die *cu)
 {
 	Dwarf_Attribute attr;
 	Dwarf_Word offset;
-	const char *dir = dwarf_formstring(dwarf_attr(cu, DW_AT_comp_dir, &attr));
+	const char *dir = ht_texts_check(&lines->texts,
+					 dwarf_formstring(dwarf_attr(cu, DW_AT_comp_dir, &attr)));
 	int r;
 
 	if (dwarf_formudata(dwarf_attr(cu, DW_AT_stmt_list, &attr), &offset) < 0)
@@ -469,6 +474,14 @@ static uint32_t number(Dwarf_Die *die, unsigned name, bool integrate)
 	    dwarf_formudata(&attr, &value) < 0 || value > UINT32_MAX)
 		return 0;
 	return (uint32_t)value;
+}
+
+/* Texts of a unit that end where they should. */
+static const char *checked(const struct ht_lines *lines, const struct unit *unit, const char *text)
+{
+	const char *good = ht_texts_check(&lines->texts, text);
+
+	return good || !unit->split ? good : ht_texts_check(ht_split_texts(unit->split), text);
 }
 
 static const char *linkage_name(Dwarf_Die *die)
@@ -536,8 +549,8 @@ static size_t look_up(struct ht_lines *lines, uint64_t addr, struct ht_line *ret
 	for (i = 0; i < n; i++) {
 		Dwarf_Die *die = &chain[n - 1 - i];
 
-		ret[i] = (struct ht_line){ .name = dwarf_diename(die),
-					   .linkage_name = linkage_name(die),
+		ret[i] = (struct ht_line){ .name = checked(lines, unit, dwarf_diename(die)),
+					   .linkage_name = checked(lines, unit, linkage_name(die)),
 					   .decl_line = number(die, DW_AT_decl_line, true),
 					   .inlined = i + 1 < n };
 		if (i > 0)
@@ -546,7 +559,7 @@ static size_t look_up(struct ht_lines *lines, uint64_t addr, struct ht_line *ret
 	if (n == 0)
 		ret[n++] = (struct ht_line){ .name = NULL };
 	line_place(unit, addr, &ret[0]);
-	dir = dwarf_formstring(dwarf_attr(&cu, DW_AT_comp_dir, &attr));
+	dir = checked(lines, unit, dwarf_formstring(dwarf_attr(&cu, DW_AT_comp_dir, &attr)));
 	for (i = 0; i < n; i++)
 		ret[i].dir = dir;
 	return n == 1 && !ret[0].name && !ret[0].file ? 0 : n;

@@ -162,3 +162,28 @@ int ht_sections_get(Elf *handle, const char *name, size_t max, struct ht_span *r
 	*ret_span = (struct ht_span){ data->d_buf, data->d_size };
 	return 0;
 }
+
+void ht_texts_add(struct ht_texts *texts, Elf *handle)
+{
+	static const char *const names[] = { ".debug_info", ".debug_types", ".debug_str",
+					     ".debug_line_str", ".zdebug_info", ".zdebug_types",
+					     ".zdebug_str", ".zdebug_line_str" };
+	struct ht_span span;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && texts->n < ARRAY_SIZE(texts->at); i++)
+		if (ht_sections_get(handle, names[i], SIZE_MAX, &span) == 0 && span.len)
+			texts->at[texts->n++] = span;
+}
+
+const char *ht_texts_check(const struct ht_texts *texts, const char *text)
+{
+	uintptr_t at = (uintptr_t)text;
+
+	for (size_t i = 0; text && i < texts->n; i++) {
+		uintptr_t start = (uintptr_t)texts->at[i].data;
+
+		if (at >= start && at - start < texts->at[i].len)
+			return memchr(text, '\0', texts->at[i].len - (at - start)) ? text : NULL;
+	}
+	return NULL;
+}

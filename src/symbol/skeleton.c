@@ -17,6 +17,7 @@
 
 struct ht_skeletons {
 	Elf *elf;		/* of the skeletons; borrowed */
+	struct ht_texts texts;	/* of these */
 	char *dir;		/* where their file is, or NULL */
 	struct ht_dwp *dwp;
 	ht_vec(struct ht_dwo *) dwos;
@@ -35,6 +36,7 @@ int ht_skeletons_new(Elf *elf, const char *dir, int dwp_fd, struct ht_skeletons 
 		return -ENOMEM;
 	}
 	skeletons->elf = elf;
+	ht_texts_add(&skeletons->texts, elf);
 	skeletons->budget = MAX_SPLIT_BYTES;
 	if (dwp_fd >= 0)
 		r = ht_dwp_new(dwp_fd, &skeletons->dwp);
@@ -64,12 +66,13 @@ const char *ht_skeletons_reason(const struct ht_skeletons *skeletons)
 	return skeletons->reason;
 }
 
-static const char *text(Dwarf_Die *die, unsigned name, unsigned gnu_name)
+static const char *text(const struct ht_skeletons *skeletons, Dwarf_Die *die, unsigned name,
+			unsigned gnu_name)
 {
 	Dwarf_Attribute attr;
 
 	if (dwarf_attr(die, name, &attr) || (gnu_name && dwarf_attr(die, gnu_name, &attr)))
-		return dwarf_formstring(&attr);
+		return ht_texts_check(&skeletons->texts, dwarf_formstring(&attr));
 	return NULL;
 }
 
@@ -86,8 +89,8 @@ static uint64_t base_of(Dwarf_Die *die, unsigned name, unsigned gnu_name)
 /* Where compilers say that it is, and where it went with its program. */
 static int open_dwo(const struct ht_skeletons *skeletons, Dwarf_Die *die)
 {
-	const char *name = text(die, DW_AT_dwo_name, DW_AT_GNU_dwo_name);
-	const char *dirs[] = { skeletons->dir, text(die, DW_AT_comp_dir, 0) };
+	const char *name = text(skeletons, die, DW_AT_dwo_name, DW_AT_GNU_dwo_name);
+	const char *dirs[] = { skeletons->dir, text(skeletons, die, DW_AT_comp_dir, 0) };
 	int fd = -ENOENT;
 
 	if (!name || !*name)

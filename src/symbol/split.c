@@ -43,6 +43,7 @@ struct ht_split {
 	Dwarf *dwarf;
 	Dwarf_Die cu;
 	struct ht_unit_parts parts;
+	struct ht_texts texts;
 	unsigned version;
 	uint8_t offset_size;
 };
@@ -138,6 +139,8 @@ int ht_split_new(const struct ht_unit_parts *parts, uint64_t id, struct ht_split
 	if (!split)
 		return -ENOMEM;
 	split->parts = *parts;
+	split->texts.at[split->texts.n++] = parts->at[HT_PART_INFO];
+	split->texts.at[split->texts.n++] = parts->at[HT_PART_STR];
 	fill_image(&split->image, parts);
 	elf_version(EV_CURRENT);
 	errno = 0;
@@ -173,6 +176,11 @@ struct ht_split *ht_split_free(struct ht_split *split)
 Dwarf *ht_split_dwarf(const struct ht_split *split)
 {
 	return split->dwarf;
+}
+
+const struct ht_texts *ht_split_texts(const struct ht_split *split)
+{
+	return &split->texts;
 }
 
 Dwarf_Die *ht_split_cu(struct ht_split *split)

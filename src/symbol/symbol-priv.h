@@ -142,6 +142,18 @@ const char *ht_sections_objection(const struct ht_elf *elf, Elf *handle)
 int ht_sections_get(Elf *handle, const char *name, size_t max, struct ht_span *ret_span)
 	_must_check_ _nonnull_;
 
+/* Where texts of DWARF may be. libdw hands out the places of some without a look whether they end
+ * before their section does. */
+struct ht_texts {
+	struct ht_span at[16];
+	size_t n;
+};
+
+/* Those of a file, after libdw has unpacked its sections. */
+void ht_texts_add(struct ht_texts *texts, Elf *handle) _nonnull_;
+/* @text, or NULL if it is nowhere there, or goes on behind its section. */
+const char *ht_texts_check(const struct ht_texts *texts, const char *text) _nonnull_args_(1);
+
 /* --- oom.c: libdw out of memory -------------------------------------------------------- */
 
 /* Of each Dwarf, before anything else is done with it; NULL: nothing is done. */
@@ -204,6 +216,8 @@ int ht_split_new(const struct ht_unit_parts *parts, uint64_t id, struct ht_split
 struct ht_split *ht_split_free(struct ht_split *split);
 Dwarf *ht_split_dwarf(const struct ht_split *split) _nonnull_;
 Dwarf_Die *ht_split_cu(struct ht_split *split) _nonnull_;
+/* Its own texts, beside those of the skeleton's file. */
+const struct ht_texts *ht_split_texts(const struct ht_split *split) _nonnull_;
 /* Has it a table of files of its own? clang's units use their skeleton's. */
 bool ht_split_has_files(const struct ht_split *split) _nonnull_;
 

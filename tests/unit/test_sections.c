@@ -166,6 +166,20 @@ START_TEST(other_packed_sections)
 }
 END_TEST
 
+START_TEST(texts_that_do_not_end)
+{
+	static const char bytes[] = { 'a', 'b', 0, 'c', 'd' };
+	struct ht_texts texts = { .at = { { (const uint8_t *)bytes, 5 } }, .n = 1 };
+
+	ck_assert_ptr_eq(ht_texts_check(&texts, bytes), bytes);
+	ck_assert_ptr_eq(ht_texts_check(&texts, bytes + 2), bytes + 2);
+	ck_assert_ptr_null(ht_texts_check(&texts, bytes + 3));
+	ck_assert_ptr_null(ht_texts_check(&texts, bytes + 5));
+	ck_assert_ptr_null(ht_texts_check(&texts, "elsewhere"));
+	ck_assert_ptr_null(ht_texts_check(&texts, NULL));
+}
+END_TEST
+
 START_TEST(failures)
 {
 	struct ht_elf elf = HT_ELF_INIT;
@@ -185,5 +199,6 @@ int main(void)
 	if (!tool_present("objcopy"))
 		ht_check_skip("objcopy (binutils) is needed");
 	return ht_check_run("sections", (const TTest *const[]){
-		packed_or_not, objections, other_packed_sections, failures, NULL });
+		packed_or_not, objections, other_packed_sections,
+		texts_that_do_not_end, failures, NULL });
 }
