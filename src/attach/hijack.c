@@ -2,8 +2,11 @@
  *
  * hijack.c: whether a stopped thread may be borrowed where it is (see target.h).
  */
+#include <linux/kcmp.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "attach/attach-priv.h"
 #include "attach/vma.h"
@@ -79,15 +82,20 @@ static bool has_shadow_stack(pid_t tid)
 	return ht_ptrace(PTRACE_GETREGSET, tid, HT_REGSET_SHADOW_STACK, (uintptr_t)&iov) >= 0;
 }
 
-/* System calls from outside of its allowed range would become SIGSYS (Wine and the like). */
-static bool dispatches_syscalls(pid_t tid)
+bool ht_target_dispatches_syscalls(const struct ht_target *target, size_t i)
 {
 	struct {
 		uint64_t mode, selector, offset, len;
 	} conf = { 0 };
 
-	return ht_ptrace(PTRACE_GET_SUD_CONFIG, tid, sizeof(conf), (uintptr_t)&conf) >= 0 &&
+	return ht_ptrace(PTRACE_GET_SUD_CONFIG, target->threads[i].tid, sizeof(conf),
+			 (uintptr_t)&conf) >= 0 &&
 	       conf.mode;
+}
+
+bool ht_target_shares_files(const struct ht_target *target, size_t i)
+{
+	return syscall(SYS_kcmp, target->live_tid, target->threads[i].tid, KCMP_FILES, 0, 0) <= 0;
 }
 
 const char *ht_target_unborrowable(const struct ht_target *target, size_t i)
@@ -104,8 +112,10 @@ const char *ht_target_unborrowable(const struct ht_target *target, size_t i)
 		return "runs on a stack of the program's own, or has little left of its stack";
 	if (has_shadow_stack(thread->tid))
 		return "has a shadow stack";
-	if (dispatches_syscalls(thread->tid))
+	if (ht_target_dispatches_syscalls(target, i))
 		return "handles its system calls itself, as Wine's do";
+	if (!ht_target_shares_files(target, i))
+		return "has a table of open files of its own";
 	return NULL;
 }
 

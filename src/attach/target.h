@@ -129,6 +129,10 @@ bool ht_target_hijackable(const struct ht_target *target, size_t i) _nonnull_;
 bool ht_target_hijackable_waiting(const struct ht_target *target, size_t i) _nonnull_;
 /* What the thread does that forbids either, as in "thread 12 ...". NULL: nothing. */
 const char *ht_target_unborrowable(const struct ht_target *target, size_t i) _nonnull_;
+/* System calls from outside of its allowed range become SIGSYS (Syscall User Dispatch). */
+bool ht_target_dispatches_syscalls(const struct ht_target *target, size_t i) _nonnull_;
+/* False: its file numbers aren't those that ht_target_take_fd() takes by (unshare(2)). */
+bool ht_target_shares_files(const struct ht_target *target, size_t i) _nonnull_;
 
 /* Copy the target's file descriptor @remote_fd; the copy is close-on-exec and shares the
  * open file. Works while running. -EBADF, -ESRCH, -EPERM. */

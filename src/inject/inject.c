@@ -285,6 +285,35 @@ static void take_back(struct ht_injection *in)
 		(void)!ht_undo_play(in->undo, NULL, NULL);
 }
 
+static int refuse_socket(const struct ht_target *target, size_t i, const char *why,
+			 struct ht_err *err)
+{
+	return ht_err_set(err, HT_ERR_UNSUPPORTED, -ENOTSUP,
+			  "can't tap %d (%s) with --transport=socket: its thread %d %s; use --transport=ring",
+			  ht_target_pid(target), ht_target_name(target), ht_target_tid(target, i),
+			  why);
+}
+
+/* What the hook does in a thread may not be what that thread forbids: it makes no system call
+ * where some are dispatched, and sends on a number that all threads mean the same file by. */
+static int adapt_to_threads(struct ht_injection *in, struct ht_err *err)
+{
+	const struct ht_target *target = in->target;
+
+	for (size_t i = 0; i < ht_target_threads(target); i++) {
+		if (ht_target_dispatches_syscalls(target, i)) {
+			in->options.flags &= ~(uint32_t)HT_CONFIG_SYSCALLS;
+			if (uses_socket(in))
+				return refuse_socket(target, i, "handles its system calls itself",
+						     err);
+		}
+		if (uses_socket(in) && !ht_target_shares_files(target, i))
+			return refuse_socket(target, i, "has a table of open files of its own",
+					     err);
+	}
+	return 0;
+}
+
 static void explain_no_victim(const struct ht_target *target, int error, struct ht_err *err)
 {
 	const char *why = NULL;
@@ -317,9 +346,12 @@ static int try_inject(struct ht_injection *in, bool any_victim, struct ht_err *e
 		ht_place_files_fini(&files);
 		return r;
 	}
-	r = ht_find_victim(in->target, any_victim || in->launched, &victim);
-	if (r < 0)
-		explain_no_victim(in->target, r, err);
+	r = adapt_to_threads(in, err);
+	if (r == 0) {
+		r = ht_find_victim(in->target, any_victim || in->launched, &victim);
+		if (r < 0)
+			explain_no_victim(in->target, r, err);
+	}
 	if (r == 0)
 		r = ht_place(in->target, victim, in->layout, &files, in->undo,
 			     &ring, err);

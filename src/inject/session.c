@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -167,6 +168,29 @@ int ht_session_make_file(struct ht_session *s, const char *name, int *ret_local,
 	return r;
 }
 
+/* Nothing else may be written to: a process that shares the target's files may have closed
+ * ours, and been given its number. */
+static int check_channel(int fd, int type)
+{
+	const int want[] = { AF_UNIX, type }, option[] = { SO_DOMAIN, SO_TYPE };
+	struct sockaddr_un name;
+	socklen_t len = sizeof(name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		int value = -1;
+		socklen_t size = sizeof(value);
+
+		if (getsockopt(fd, SOL_SOCKET, option[i], &value, &size) < 0 ||
+		    value != want[i])
+			return -EBADF;
+	}
+	/* A pair's ends have no names. */
+	if (getpeername(fd, (struct sockaddr *)&name, &len) < 0 ||
+	    len > offsetof(struct sockaddr_un, sun_path))
+		return -EBADF;
+	return 0;
+}
+
 /* Our end of a fresh socketpair; the other stays in the target for now. */
 static int open_channel(struct ht_session *s, int type, int *ret_local, int *ret_remote)
 {
@@ -184,6 +208,8 @@ static int open_channel(struct ht_session *s, int type, int *ret_local, int *ret
 		r = ht_fault("session.take");
 	if (r == 0)
 		r = ht_target_take_fd(s->target, pair[0], ret_local);
+	if (r == 0)
+		r = check_channel(*ret_local, type);
 	if (r < 0)
 		return ht_err_set(s->err, HT_ERR_FAILED, r,
 				  "can't take a socket from the target: %s", strerror(-r));

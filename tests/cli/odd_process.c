@@ -20,7 +20,8 @@
  *			it gets; unmap; lock, what it will map; exec [PROGRAM], else itself; close,
  *			to other processes; forbid, all system calls that it doesn't need; shut,
  *			all files that it doesn't know; take FILE,
- *			in the place of each of these; fork, which says "CHILD PID", and that one
+ *			in the place of each of these; dispatch, to itself, all system calls that
+ *			aren't libc's, or unshare, its files: a thread that allocates on; fork, which says "CHILD PID", and that one
  *			"WORKED" at each SIGUSR1, when it has; hold, which keeps an address
  *			in heaptap's code on a stack that nobody can walk, until release
  */
@@ -31,6 +32,8 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -339,6 +342,61 @@ static bool forbid_calls(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
+/* Syscall User Dispatch; a SIGSYS ends it. */
+static void dispatch_calls(void)
+{
+	static char blocks = 1;
+	unsigned long start, end, low = 0, high = 0;
+	char line[512], mode[5];
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, mode) == 3 && mode[2] == 'x' &&
+		    strstr(line, "/libc")) {
+			low = start;
+			high = end;
+		}
+	}
+	if (!maps || fclose(maps) ||
+	    prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, low, high - low, &blocks))
+		say("SKIP", "no Syscall User Dispatch");
+}
+
+/* Numbers that mean another file in this thread. */
+static void unshare_files(void)
+{
+	if (unshare(CLONE_FILES))
+		say("SKIP", "no unshare");
+	for (int i = 0; i < 64; i++)
+		if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
+			break;
+}
+
+static sem_t is_odd;
+
+static void *allocate_oddly(void *arg)
+{
+	void (*const *become_odd)(void) = arg;
+
+	(*become_odd)();
+	sem_post(&is_odd);
+	for (;;) {
+		keep_blocks(1, 10);
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void start_odd_thread(void (*become_odd)(void))
+{
+	pthread_t thread;
+
+	sem_init(&is_odd, 0, 0);
+	if (!pthread_create(&thread, NULL, allocate_oddly, &become_odd))
+		while (sem_wait(&is_odd) < 0)
+			;
+}
+
 static int worker(void)
 {
 	unsigned long n, size;
@@ -354,6 +412,10 @@ static int worker(void)
 			map_pages(n);
 		else if (!strcmp(line, "unmap\n"))
 			munmap(pages, n_pages * 4096);
+		else if (!strcmp(line, "dispatch\n"))
+			start_odd_thread(dispatch_calls);
+		else if (!strcmp(line, "unshare\n"))
+			start_odd_thread(unshare_files);
 		else if (!strcmp(line, "lock\n"))
 			mlockall(MCL_FUTURE);
 		else if (sscanf(line, "exit %lu", &n) == 1)

@@ -2,6 +2,8 @@
  *
  * test_hijack.c: which stopped threads may be borrowed. What comes of it is in test_remote.c.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,9 +119,58 @@ START_TEST(system_calls_of_its_own)
 }
 END_TEST
 
+static void *pause_with_own_files(void *arg)
+{
+	if (unshare(CLONE_FILES) == 0)
+		*(volatile bool *)arg = true;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void pause_beside_one_with_own_files(void)
+{
+	static volatile bool unshared;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, pause_with_own_files, (void *)&unshared);
+	while (!unshared)
+		sched_yield();
+	pause_on(0);
+}
+
+/* What is opened there has a number that means another file elsewhere. */
+START_TEST(files_of_its_own)
+{
+	struct ht_target *target;
+	size_t alone = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause_beside_one_with_own_files();
+	}
+	while (!alone) {
+		target = open_stopped(pid);
+		for (size_t i = 0; i < ht_target_threads(target); i++) {
+			const char *why = ht_target_unborrowable(target, i);
+
+			ck_assert_int_eq(ht_target_shares_files(target, i), !why);
+			alone += why && strstr(why, "open files of its own");
+			ck_assert(!why || ht_target_tid(target, i) != pid);
+		}
+		ht_target_close(target);
+	}
+	ck_assert_uint_eq(alone, 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+END_TEST
+
 int main(void)
 {
 	return ht_check_run("hijack", (const TTest *const[]){ a_restart_block_is_seen,
 							      the_stack_must_be_one,
-							      system_calls_of_its_own, NULL });
+							      system_calls_of_its_own, files_of_its_own,
+							      NULL });
 }
