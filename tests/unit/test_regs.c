@@ -3,6 +3,7 @@
  * Registers: what they say of a thread, how a call is put into them, which interrupted
  * calls are repaired.
  */
+#include <linux/bpf.h>
 #include <linux/seccomp.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -140,6 +141,22 @@ START_TEST(eintr_is_repaired_in_ioctls_that_only_wait)
 }
 END_TEST
 
+static bool repairs_bpf(uint32_t command, long result)
+{
+	struct ht_regs regs = regs_of(result, SYS_bpf);
+
+	regs.raw.rdi = command;
+	return ht_regs_repair_eintr(&regs) && ht_regs_result(&regs) == -514;
+}
+
+START_TEST(eintr_is_repaired_in_a_bpf_test_run)
+{
+	ck_assert(repairs_bpf(BPF_PROG_TEST_RUN, -4));
+	ck_assert(!repairs_bpf(BPF_PROG_TEST_RUN, -11));
+	ck_assert(!repairs_bpf(BPF_MAP_LOOKUP_ELEM, -4));
+}
+END_TEST
+
 START_TEST(call_begins_anew)
 {
 	struct ht_regs regs = regs_of(-516, SYS_clock_nanosleep);
@@ -200,6 +217,7 @@ int main(void)
 						    call_enters_as_the_abi_wants,
 						    eintr_is_repaired_where_no_signal_came,
 						    eintr_is_repaired_in_ioctls_that_only_wait,
+						    eintr_is_repaired_in_a_bpf_test_run,
 						    call_begins_anew, restart_block_is_seen,
 						    ret_goes_where_the_stack_says,
 						    only_flat_64_bit_code_is_native, NULL });

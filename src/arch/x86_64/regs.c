@@ -3,6 +3,7 @@
  * regs.c: the general registers of a stopped x86-64 thread: reading them, turning them into
  * a system call or a function call, and what the kernel will do with them at resume.
  */
+#include <linux/bpf.h>
 #include <linux/seccomp.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -250,7 +251,7 @@ static bool goes_to_a_file(long nr)
  * stop signals"; ptrace(2) BUGS names two of them). The plain socket and file calls, splice
  * and sendfile do so only with SO_RCVTIMEO or SO_SNDTIMEO; select, pselect6 and ppoll only
  * when they can't write the rest of the time back, as it lies in read-only memory; ioctl only
- * by two requests, see below.
+ * by two requests and bpf by one command, see below.
  */
 bool ht_syscall_fails_when_stopped(long nr)
 {
@@ -264,6 +265,7 @@ bool ht_syscall_fails_when_stopped(long nr)
 	case SYS_splice:
 	case SYS_sendfile:
 	case SYS_ioctl:
+	case SYS_bpf:
 	case SYS_connect:
 	case SYS_accept:
 	case SYS_accept4:
@@ -300,6 +302,13 @@ static bool ioctl_fails_when_stopped(const struct user_regs_struct *r)
 	return (request == TCSBRK && r->rdx) || request == SECCOMP_IOCTL_NOTIF_RECV;
 }
 
+/* Runs a program so many times, looks for signals in between, and writes nothing back when it
+ * has seen one. Loading a program fails with EAGAIN then, as it does for other reasons. */
+static bool bpf_fails_when_stopped(const struct user_regs_struct *r)
+{
+	return (uint32_t)r->rdi == BPF_PROG_TEST_RUN;
+}
+
 bool ht_regs_repair_eintr(struct ht_regs *regs)
 {
 	if ((long)regs->raw.rax != -EINTR_NR || (long)regs->raw.orig_rax < 0)
@@ -307,6 +316,8 @@ bool ht_regs_repair_eintr(struct ht_regs *regs)
 	if (!ht_syscall_fails_when_stopped((long)regs->raw.orig_rax))
 		return false;
 	if (regs->raw.orig_rax == SYS_ioctl && !ioctl_fails_when_stopped(&regs->raw))
+		return false;
+	if (regs->raw.orig_rax == SYS_bpf && !bpf_fails_when_stopped(&regs->raw))
 		return false;
 	/*
 	 * The kernel looks at this after the stop: EINTR after all when a handler is about
