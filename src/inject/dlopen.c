@@ -77,6 +77,9 @@ struct finder {
 	struct loader loader;
 	pid_t tids[MAX_THREADS];
 	struct ht_stack stack;
+	bool borrowable;	/* some thread could be, if not for the loader */
+	const char *why_not;	/* otherwise: what the thread @why_not_tid does */
+	pid_t why_not_tid;
 };
 
 static int add_unsafe(struct finder *f, const struct ht_module *module, const char *name)
@@ -236,13 +239,28 @@ static bool frame_unsafe(const struct finder *f, const struct ht_frame *frame)
 	return false;
 }
 
+static void note_why_not(struct finder *f)
+{
+	const char *why = ht_target_unborrowable(f->target, 0);
+
+	if (!why) {
+		f->borrowable = true;
+	} else if (!f->why_not) {
+		f->why_not = why;
+		f->why_not_tid = ht_target_tid(f->target, 0);
+	}
+}
+
 /* The one stopped thread may be borrowed for dlopen. */
 static bool safe(struct finder *f)
 {
 	uint32_t state;
 
-	if (!ht_target_hijackable(f->target, 0))
+	if (!ht_target_hijackable(f->target, 0)) {
+		note_why_not(f);
 		return false;
+	}
+	f->borrowable = true;
 	if (ht_target_read(f->target, f->loader.r_debug + R_STATE_OFFSET, &state,
 			   sizeof(state)) < 0 ||
 	    state != 0)
@@ -409,6 +427,20 @@ static int try_thread(struct finder *f, pid_t tid, struct ht_err *err)
 	return r;
 }
 
+/* Where none could be borrowed at all, map would be refused, too. */
+static void explain_none(const struct finder *f, int error, struct ht_err *err)
+{
+	if (f->why_not && !f->borrowable)
+		ht_err_set(err, HT_ERR_FAILED, error,
+			   "can't borrow a thread of %d (%s) for the loader: none was where it can be borrowed within 5 s: thread %d %s; try again later",
+			   ht_target_pid(f->target), ht_target_name(f->target),
+			   f->why_not_tid, f->why_not);
+	else
+		ht_err_set(err, HT_ERR_FAILED, error,
+			   "can't borrow a thread of %d (%s) for the loader: none was in a safe place within 5 s; try again, or use --loader=map",
+			   ht_target_pid(f->target), ht_target_name(f->target));
+}
+
 static int find_and_act(struct finder *f, struct ht_err *err)
 {
 	uint64_t deadline = ht_deadline_ns(PATIENCE_NS);
@@ -428,9 +460,7 @@ static int find_and_act(struct finder *f, struct ht_err *err)
 			return ht_err_set(err, HT_ERR_GONE, -ESRCH, "the target is gone");
 	}
 	if (r == -EAGAIN)
-		ht_err_set(err, HT_ERR_FAILED, r,
-			   "can't borrow a thread of %d (%s) for the loader: none was in a safe place within 5 s; try again, or use --loader=map",
-			   ht_target_pid(f->target), ht_target_name(f->target));
+		explain_none(f, r, err);
 	return r;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/dlopen.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "ht_check.h"
@@ -16,15 +17,20 @@ static struct ht_plan *plan;
 static struct ht_hook_image image;
 static struct ht_err err;
 
-static void start(const char *name)
+static void start_with(const char *name, const char *const args[])
 {
-	ck_ok(ht_test_target_start(&t, name, NULL));
+	ck_ok(ht_test_target_start(&t, name, args));
 	ck_ok(ht_snapshot_take(t.pid, &before));
 	ck_ok(ht_target_open(t.pid, &target, NULL));
 	ck_ok(ht_modules_new(&modules));
 	ck_ok(ht_space_new(ht_target_procfd(target), ht_target_memfd(target), modules, &space));
 	ck_ok(ht_plan_new(space, ht_target_memfd(target), &plan, NULL));
 	ck_ok(ht_hook_image_load(&image, NULL));
+}
+
+static void start(const char *name)
+{
+	start_with(name, NULL);
 }
 
 static ht_addr_t load(void)
@@ -162,10 +168,24 @@ START_TEST(a_target_that_ended)
 }
 END_TEST
 
+/* Nor could it be for map: that is no advice then. */
+START_TEST(no_thread_can_be_borrowed)
+{
+	ht_addr_t base;
+
+	start_with("chain", (const char *const[]){ "altstack", NULL });
+	ck_assert_int_eq(ht_dlopen_hook(target, space, plan, &image, &base, &err), -EAGAIN);
+	ck_assert_msg(strstr(err.text, "runs on a stack of the program's own"), "%s", err.text);
+	ck_assert_ptr_null(strstr(err.text, "--loader=map"));
+	as_before();
+	stop();
+}
+END_TEST
+
 int main(void)
 {
 	return ht_check_run("dlopen", (const TTest *const[]){
 		it_comes_and_goes, several_side_by_side, what_the_loader_does_not_know,
 		among_threads_that_allocate, among_threads_that_come_and_go,
-		a_target_that_ended, NULL });
+		a_target_that_ended, no_thread_can_be_borrowed, NULL });
 }
