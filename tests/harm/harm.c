@@ -20,6 +20,8 @@ const struct ht_harm_kind ht_harm_kinds[HT_HARM_KINDS] = {
 	{ "dlopen, exact", HT_LOADER_DLOPEN, true, HT_TRANSPORT_RING },
 	{ "socket, sampled", HT_LOADER_MAP, false, HT_TRANSPORT_SOCKET },
 	{ "socket, exact", HT_LOADER_MAP, true, HT_TRANSPORT_SOCKET },
+	{ "dlopen socket, sampled", HT_LOADER_DLOPEN, false, HT_TRANSPORT_SOCKET },
+	{ "dlopen socket, exact", HT_LOADER_DLOPEN, true, HT_TRANSPORT_SOCKET },
 };
 
 int ht_harm_rounds(int few)

@@ -21,7 +21,7 @@ struct ht_harm_kind {
 	enum ht_transport transport;
 };
 
-#define HT_HARM_KINDS 6
+#define HT_HARM_KINDS 8
 extern const struct ht_harm_kind ht_harm_kinds[HT_HARM_KINDS];
 
 /* @few, times HT_HARM of the environment. */
