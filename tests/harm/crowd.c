@@ -12,7 +12,7 @@
 #include "ht_check.h"
 
 /* So many that to look at each takes longer than the time between two such looks. */
-#define MANY 8000
+#define MANY 10000
 #define ENOUGH 2000
 
 static struct ht_test_target t;
