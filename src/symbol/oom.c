@@ -13,7 +13,8 @@
 
 static _Thread_local jmp_buf *back;
 
-static _Noreturn void on_no_memory(void)
+/* The attribute and not the keyword: for clang only that is part of the type. */
+static _noreturn_ void on_no_memory(void)
 {
 	assert(back);
 	longjmp(*back, 1);
